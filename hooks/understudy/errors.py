@@ -1,0 +1,79 @@
+"""Everything Understudy raises.
+
+::
+
+    UnderstudyError                      what happened, where, and the remedy
+    ├── SettingsError           (exit 2) a setting or argument is wrong; nothing was touched
+    ├── EnvironmentProblem      (exit 3) Java, Spark, the fence's jar or a system package is missing or unsuitable
+    ├── DocumentError           (exit 4)
+    │   ├── DocumentUnreadable           stored bytes cannot be understood: never taken for "free" or "no job"
+    │   ├── DocumentTooLarge             refused before the server would
+    │   └── DocumentEmptied              content is gone while a floor says there was some
+    ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
+    ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
+    └── JobFailed               (exit 1) the job used up its restarts
+
+    LeadershipLost (BaseException)       this replica may not write any more
+
+``LeadershipLost`` derives from ``BaseException`` on purpose: a script's ``except Exception: retry`` must not eat it.
+"""
+
+from __future__ import annotations
+
+
+class UnderstudyError(Exception):
+    """An error with its place and its remedy; printed as one line by the command line."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
+        self.what, self.where, self.remedy = what, where, remedy
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        line = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{line}. {self.remedy}" if self.remedy else line
+
+
+class SettingsError(UnderstudyError):
+    exit_code = 2
+
+
+class EnvironmentProblem(UnderstudyError):
+    exit_code = 3
+
+
+class DocumentError(UnderstudyError):
+    exit_code = 4
+
+
+class DocumentUnreadable(DocumentError):
+    """Stored bytes that cannot be understood. ``revision`` lets the rightful holder replace them by compare-and-set."""
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", revision: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.revision = revision
+
+
+class DocumentTooLarge(DocumentError):
+    pass
+
+
+class DocumentEmptied(DocumentError):
+    pass
+
+
+class IdentityConflict(UnderstudyError):
+    exit_code = 5
+
+
+class ScriptProblem(UnderstudyError):
+    exit_code = 6
+
+
+class JobFailed(UnderstudyError):
+    exit_code = 1
+
+
+class LeadershipLost(BaseException):
+    """This replica may not write any more: its lease ended, or a higher token was seen."""

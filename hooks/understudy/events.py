@@ -1,0 +1,53 @@
+"""One structured sentence per decision: the log line, and what tests assert on.
+
+``log.say("granted", "leading from epoch 7", epoch=7)`` prints ``12:00:01.123 granted: leading from epoch 7  epoch=7``,
+or one JSON object per line when ``UNDERSTUDY_LOG=json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    event: str
+    sentence: str
+    facts: dict[str, object]
+
+
+def _print(stream: TextIO, event: Event, as_json: bool) -> None:
+    now = time.time()
+    if as_json:
+        line = json.dumps({"time": round(now, 3), "event": event.event, "message": event.sentence, **event.facts}, default=str)
+    else:
+        stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"
+        facts = " ".join(f"{key}={value}" for key, value in event.facts.items())
+        line = f"{stamp} {event.event}: {event.sentence}" + (f"  {facts}" if facts else "")
+    try:
+        stream.write(line + "\n")
+        stream.flush()
+    except (BrokenPipeError, ValueError):  # whoever read our log is gone; deciding goes on
+        return
+
+
+@dataclass(slots=True)
+class Log:
+    """Says events to a stream and to listeners. ``facts`` (replica, job) are added to every line."""
+
+    facts: dict[str, object] = field(default_factory=dict)
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    listeners: list[Callable[[Event], None]] = field(default_factory=list)
+    as_json: bool = field(default_factory=lambda: os.environ.get("UNDERSTUDY_LOG") == "json")
+
+    def say(self, event: str, sentence: str, **facts: object) -> None:
+        said = Event(event, sentence, {**self.facts, **facts})
+        for listener in self.listeners:
+            listener(said)
+        _print(self.stream, said, self.as_json)
