@@ -22,10 +22,12 @@ class Event:
     facts: dict[str, object]
 
 
-def _print(stream: TextIO, event: Event, as_json: bool) -> None:
+def _print(stream: TextIO, event: Event, *, as_json: bool) -> None:
     now = time.time()
     if as_json:
-        line = json.dumps({"time": round(now, 3), "event": event.event, "message": event.sentence, **event.facts}, default=str)
+        line = json.dumps(
+            {"time": round(now, 3), "event": event.event, "message": event.sentence, **event.facts}, default=str
+        )
     else:
         stamp = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03d}"
         facts = " ".join(f"{key}={value}" for key, value in event.facts.items())
@@ -50,4 +52,4 @@ class Log:
         said = Event(event, sentence, {**self.facts, **facts})
         for listener in self.listeners:
             listener(said)
-        _print(self.stream, said, self.as_json)
+        _print(self.stream, said, as_json=self.as_json)

@@ -41,7 +41,9 @@ class Timings:
         for item in fields(self):
             value = getattr(self, item.name)
             if not value > 0:
-                raise SettingsError(f"{item.name} is {value} s", where=f"timings.{item.name}", remedy="Give a time above 0")
+                raise SettingsError(
+                    f"{item.name} is {value} s", where=f"timings.{item.name}", remedy="Give a time above 0"
+                )
         total = (self.retry + self.renew + self.request + self.kill) * DRIFT
         if not total < self.lease:
             raise SettingsError(
@@ -73,12 +75,16 @@ PROFILES: Mapping[str, Timings] = {
 def timings_from(profile: str, overrides: Mapping[str, str]) -> Timings:
     """The named profile with single values replaced, checked together."""
     if profile not in PROFILES:
-        raise SettingsError(f"unknown profile {profile!r}", where="--profile", remedy=f"Choose one of {', '.join(PROFILES)}")
+        raise SettingsError(
+            f"unknown profile {profile!r}", where="--profile", remedy=f"Choose one of {', '.join(PROFILES)}"
+        )
     known = {item.name for item in fields(Timings)}
     values = {name: getattr(PROFILES[profile], name) for name in known}
     for name, text in overrides.items():
         if name not in known:
-            raise SettingsError(f"unknown timing {name!r}", where="--timing", remedy=f"Known: {', '.join(sorted(known))}")
+            raise SettingsError(
+                f"unknown timing {name!r}", where="--timing", remedy=f"Known: {', '.join(sorted(known))}"
+            )
         try:
             values[name] = float(text)
         except ValueError:

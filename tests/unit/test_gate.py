@@ -50,7 +50,11 @@ def test_the_byte_layout_is_the_documented_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("clock", ["boottime", "monotonic"])
 def test_the_gate_is_shut_when_either_clock_has_passed_the_deadline(clock: str) -> None:
     view = open_view()
-    late = Instant(view.close.boottime_ns, NOW.monotonic_ns) if clock == "boottime" else Instant(NOW.boottime_ns, view.close.monotonic_ns)
+    late = (
+        Instant(view.close.boottime_ns, NOW.monotonic_ns)
+        if clock == "boottime"
+        else Instant(NOW.boottime_ns, view.close.monotonic_ns)
+    )
     assert view.standing(NOW) is State.OPEN
     assert view.standing(late) is State.CLOSED
 
@@ -60,7 +64,11 @@ def test_user_code_is_killed_at_the_kill_deadline_and_a_parked_driver_only_at_th
     view = open_view()
 
     def at(due: Instant) -> Instant:
-        return Instant(due.boottime_ns, NOW.monotonic_ns) if clock == "boottime" else Instant(NOW.boottime_ns, due.monotonic_ns)
+        return (
+            Instant(due.boottime_ns, NOW.monotonic_ns)
+            if clock == "boottime"
+            else Instant(NOW.boottime_ns, due.monotonic_ns)
+        )
 
     assert not view.kill_due(NOW, busy=True)
     assert view.kill_due(at(view.kill), busy=True)
@@ -69,7 +77,9 @@ def test_user_code_is_killed_at_the_kill_deadline_and_a_parked_driver_only_at_th
 
 
 def test_a_standby_has_no_deadline() -> None:
-    assert not View(State.STANDBY, Token(0, 0)).kill_due(Instant(NEVER.boottime_ns - 1, NEVER.monotonic_ns - 1), busy=True)
+    assert not View(State.STANDBY, Token(0, 0)).kill_due(
+        Instant(NEVER.boottime_ns - 1, NEVER.monotonic_ns - 1), busy=True
+    )
 
 
 def test_a_page_left_half_written_reads_as_closed(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ def test_both_profiles_keep_their_own_rules() -> None:
 
 
 def test_a_lease_that_kills_too_late_is_refused_with_the_inequality_and_its_numbers() -> None:
-    with pytest.raises(SettingsError, match=r"\(retry 2.0 \+ renew 10.0 \+ request 2.0 \+ kill 0.5\) · 1.01 = 14.645 s.*lease 14.6"):
+    with pytest.raises(
+        SettingsError, match=r"\(retry 2.0 \+ renew 10.0 \+ request 2.0 \+ kill 0.5\) · 1.01 = 14.645 s.*lease 14.6"
+    ):
         Timings(lease=14.6)
 
 

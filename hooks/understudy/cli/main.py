@@ -1,0 +1,37 @@
+"""``understudy``: the command line. Commands parse and print; what they do lives in other rooms, imported when they run."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from understudy.cli import run, status
+from understudy.errors import UnderstudyError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Keeps a PySpark driver alive: replicas that elect, rehearse and take over.",
+)
+app.command("run", context_settings=run.CONTEXT)(run.run)
+app.command("status")(status.status)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps a PySpark driver alive: replicas that elect, rehearse and take over."""
+
+
+def main() -> None:
+    try:
+        app()
+    except UnderstudyError as error:
+        sys.stderr.write(f"understudy: {error}\n")
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

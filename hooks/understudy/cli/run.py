@@ -1,0 +1,141 @@
+"""``understudy run``: one replica of a job."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from understudy.errors import SettingsError
+
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+#: Options of spark-submit that take a value and make sense in client mode.
+_SUBMIT_WITH_VALUE = frozenset(
+    "--master --name --conf -c --jars --packages --exclude-packages --repositories --py-files --files --archives"
+    " --properties-file --driver-memory --driver-java-options --driver-library-path --driver-class-path --executor-memory"
+    " --driver-cores --total-executor-cores --executor-cores --num-executors --queue --principal --keytab --proxy-user"
+    " --deploy-mode".split()
+)
+_SUBMIT_FLAGS = frozenset(("--verbose", "-v"))
+
+
+def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
+    """spark-submit options, the script, and the script's arguments. Raises ``SettingsError`` for what is none of them."""
+    submit: list[str] = []
+    words = iter(rest)
+    for word in words:
+        name, _, value = word.partition("=")
+        if word in _SUBMIT_FLAGS or (name in _SUBMIT_WITH_VALUE and value):
+            submit.append(word)
+        elif word in _SUBMIT_WITH_VALUE:
+            following = next(words, None)
+            if following is None:
+                raise SettingsError("no value is given", where=word, remedy=f"Write {word} VALUE")
+            submit += [word, following]
+        elif word.startswith("-"):
+            raise SettingsError(
+                "neither an option of understudy nor of spark-submit",
+                where=word,
+                remedy="Write: understudy run [options] [spark-submit options] job.py [arguments]; see understudy run --help",
+            )
+        else:
+            return submit, word, list(words)
+    raise SettingsError("no script is given", where="understudy run", remedy="Add the path of a PySpark script")
+
+
+def default_ha_dir() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "understudy"
+
+
+def _derived_id(script: str) -> str:
+    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in Path(script).stem.lower())
+    return letters.strip("-")[:40].strip("-") or "job"
+
+
+def run(
+    rest: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SPARK-SUBMIT OPTIONS] JOB.PY [ARGUMENTS]",
+            show_default=False,
+            help="The script, as for spark-submit.",
+        ),
+    ],
+    cluster_id: Annotated[
+        str, typer.Option(help="Replicas with one cluster id elect one leader.", show_default="the script's name")
+    ] = "",
+    job_id: Annotated[
+        str, typer.Option(help="What this cluster runs; another job id is refused.", show_default="the cluster id")
+    ] = "",
+    ha_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where documents and proofs of life are kept.", show_default="~/.local/state/understudy"),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Lease timing: default (15 s) or fast (5 s).")] = "default",
+    timing: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One timing in seconds, as name=value: lease, renew, retry, request, kill, write_timeout, grace."
+        ),
+    ] = None,
+    rehearse: Annotated[str, typer.Option(help="What standbys rehearse on: live, synthetic, plan or off.")] = "live",
+    rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 4,
+    rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
+    stop_patience: Annotated[
+        float, typer.Option(help="Seconds a stopping leader waits for its batch to finish.")
+    ] = 0.5,
+    restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
+    restart_delay: Annotated[float, typer.Option(help="Seconds before a driver is started again.")] = 1.0,
+    restart_window: Annotated[float, typer.Option(help="Seconds after which a failure is forgotten.")] = 600.0,
+) -> None:
+    """Run one replica of a PySpark script. Start it two or three times: one leads, the others rehearse and wait.
+
+    Options of understudy come first, then those of spark-submit, then the script and its arguments.
+
+    Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
+    the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
+    batch job.
+    """
+    from understudy.documents.directory import check_directory
+    from understudy.environment import find_fence, find_java, spark_version
+    from understudy.events import Log
+    from understudy.settings import timings_from
+    from understudy.supervisor.replica import Replica
+    from understudy.supervisor.settings import RunSettings
+
+    submit, script, arguments = split(rest)
+    cluster = cluster_id or _derived_id(script)
+    overrides = dict(_pair(item) for item in timing or [])
+    settings = RunSettings(
+        script=Path(script),
+        arguments=tuple(arguments),
+        submit=tuple(submit),
+        cluster=cluster,
+        job=job_id or cluster,
+        ha_dir=(ha_dir or default_ha_dir()).absolute(),
+        timings=timings_from(profile, overrides),
+        rehearse=rehearse,
+        rehearse_rounds=rehearse_rounds,
+        rehearse_every=rehearse_every,
+        stop_patience=stop_patience,
+        restart_attempts=restart_attempts,
+        restart_delay=restart_delay,
+        restart_window=restart_window,
+    )
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    fence = find_fence(spark_version())
+    check_directory(settings.home)
+    (settings.home / "log").mkdir(parents=True, exist_ok=True)
+    sys.exit(asyncio.run(Replica(settings, fence, Log({"job": settings.job, "pid": os.getpid()})).run()))
+
+
+def _pair(item: str) -> tuple[str, str]:
+    name, equals, value = item.partition("=")
+    if not equals:
+        raise SettingsError(f"{item!r} is not name=value", where="--timing", remedy="Write --timing lease=20")
+    return name, value

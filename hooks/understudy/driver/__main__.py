@@ -1,0 +1,4 @@
+from understudy.driver.main import main
+
+if __name__ == "__main__":
+    main()

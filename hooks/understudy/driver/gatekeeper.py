@@ -1,0 +1,107 @@
+"""The gate as the driver's Python sees it: who may pass now, who waits, and what counts as the user's code running."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from understudy.clock import instant
+from understudy.errors import LeadershipLost
+from understudy.fencing.gate import Activity, GateReader, State
+from understudy.fencing.token import Token
+
+#: Seconds between two looks at the page while waiting; a grant also wakes waiters at once.
+_LOOK = 0.02
+
+
+class Gatekeeper:
+    """Asks the gate before every write and counts the user's code that runs behind it.
+
+    ``held`` tells where the script waits, as ``file:line``, or is empty. ``asked`` becomes true at the first question: a script
+    that ends without one never wrote anything.
+    """
+
+    def __init__(self, gate: Path, script: Path, on_held: Callable[[str], None]) -> None:
+        self._reader = GateReader(gate)
+        self._activity = Activity(gate.with_name(gate.name + ".activity"))
+        self._script = str(script)
+        self._on_held = on_held
+        self._lock = threading.Lock()
+        self._running = 0
+        self._changed = threading.Event()
+        self.held = ""
+        self.asked = False
+
+    def standing(self) -> State:
+        self.asked = True
+        return self._standing()
+
+    def token(self) -> Token:
+        view = self._reader.read()
+        return view.token if view is not None else Token(0, 0)
+
+    def nudge(self) -> None:
+        """A message came: waiters look again now."""
+        self._changed.set()
+
+    def pass_through(self) -> None:
+        """Return when the gate is open; wait while it is closed or this is a standby; raise when leadership is lost."""
+        self.asked = True
+        if self._standing() is State.OPEN:
+            return
+        self.held = self._place()
+        self._on_held(self.held)
+        try:
+            while True:
+                match self._standing():
+                    case State.OPEN:
+                        return
+                    case State.REVOKED:
+                        raise LeadershipLost(f"token {self.token()} may not write any more")
+                    case State.STANDBY | State.CLOSED:
+                        self._changed.wait(_LOOK)
+                        self._changed.clear()
+        finally:
+            self.held = ""
+
+    @contextmanager
+    def user_code(self) -> Iterator[None]:
+        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer.
+
+        The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
+        driver while the user's function is about to write.
+        """
+        while True:
+            self._count(+1)
+            try:
+                if self._standing() is State.OPEN:
+                    self.asked = True
+                    yield
+                    return
+            finally:
+                self._count(-1)
+            self.pass_through()
+
+    def occupy(self) -> None:
+        """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""
+        self._count(+1)
+
+    def _standing(self) -> State:
+        view = self._reader.read()
+        return State.CLOSED if view is None else view.standing(instant())
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._running += change
+            self._activity.set(self._running)
+
+    def _place(self) -> str:
+        frame = sys._getframe(1)  # noqa: SLF001
+        while frame.f_back is not None:
+            if frame.f_code.co_filename == self._script:
+                return f"{Path(self._script).name}:{frame.f_lineno}"
+            frame = frame.f_back
+        return Path(self._script).name

@@ -1,0 +1,123 @@
+"""Launching the JVM so that it dies with its driver, holds the replica's proof of life, and carries the fence."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import java_gateway
+from pyspark.core import context
+
+from understudy.clock import Instant, instant
+from understudy.errors import EnvironmentProblem
+from understudy.messages import DriverSpec
+from understudy.processes import die_with_parent
+
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+
+#: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
+_CLOCK_TOLERANCE = 100_000_000
+
+
+def submit_arguments(spec: DriverSpec) -> str:
+    """``PYSPARK_SUBMIT_ARGS``: the user's spark-submit options first, then what the fence needs.
+
+    spark-submit lets the last ``--conf`` win, and the fence must win; a user's own value for one of these is refused rather
+    than overridden in silence (see ``refuse_foreign_fence``).
+    """
+    ours = {
+        _FILE_MANAGER: "dev.understudy.fence.FencedCheckpointFileManager",
+        _COMMIT_PROTOCOL: "dev.understudy.fence.FencedCommitProtocol",
+        "spark.python.daemon.module": "understudy.driver.worker_daemon",
+    }
+    confs = [part for key, value in ours.items() for part in ("--conf", f"{key}={value}")]
+    return shlex.join([*spec.submit, *confs, "pyspark-shell"])
+
+
+def refuse_foreign_fence(submit: list[str]) -> None:
+    """A checkpoint manager or commit protocol of the user's own would take the fence out."""
+    for option in submit:
+        for key in (_FILE_MANAGER, _COMMIT_PROTOCOL):
+            if key in option:
+                raise EnvironmentProblem(
+                    f"{key} is set", where="spark-submit options", remedy="Remove it: the fence has to be this class"
+                )
+
+
+def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> None:
+    """Make every JVM that PySpark starts in this process a fenced member of the replica.
+
+    ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session.
+    The jar goes onto the class path through ``SPARK_DIST_CLASSPATH``, which no setting of the user's can displace.
+    """
+    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
+        raise EnvironmentProblem(
+            "Spark Connect sessions have no driver of their own to fail over", where="SPARK_REMOTE", remedy="Unset it"
+        )
+    class_path = os.environ.get("SPARK_DIST_CLASSPATH")
+    os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
+    os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)
+
+    def last_breath() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        die_with_parent()
+
+    class Popen(subprocess.Popen):  # type: ignore[type-arg]
+        """PySpark's launcher closes descriptors and lets the JVM outlive us; neither is allowed here."""
+
+        def __init__(self, command: Any, **options: Any) -> None:
+            options["preexec_fn"] = last_breath
+            super().__init__(command, pass_fds=(alive,), **options)
+
+    gateways: Any = java_gateway
+    gateways.Popen = Popen
+    stock = gateways.launch_gateway
+
+    def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
+        gateway = stock(conf, popen_kwargs)
+        fence = gateway.jvm.dev.understudy.fence.Fence
+        fence.attach(
+            spec.gate,
+            spec.holder,
+            spec.cluster,
+            spec.job,
+            spec.lock_kind,
+            spec.fence_log,
+            int(spec.write_timeout * 1000),
+        )
+        compare_clocks(lambda: Instant(*fence.clocks()))
+        attached(gateway)
+        return gateway
+
+    contexts: Any = context
+    contexts.launch_gateway = launch
+
+
+def compare_clocks(read_jvm: Callable[[], Instant]) -> None:
+    """Refuse to start when the JVM's clocks are not ours: the gate's deadlines would mean another moment there.
+
+    The JVM's reading has to lie between two of ours; on a busy machine the tightest of five brackets counts.
+    """
+    differences = []
+    for _ in range(5):
+        before, there, after = instant(), read_jvm(), instant()
+        differences.append(
+            max(
+                before.boottime_ns - there.boottime_ns,
+                there.boottime_ns - after.boottime_ns,
+                before.monotonic_ns - there.monotonic_ns,
+                there.monotonic_ns - after.monotonic_ns,
+            )
+        )
+        if differences[-1] <= _CLOCK_TOLERANCE:
+            return
+    raise EnvironmentProblem(
+        f"the JVM's clocks differ from ours by {min(differences) / 1e6:.0f} ms",
+        where="gate",
+        remedy="Run both in one time namespace",
+    )

@@ -1,0 +1,145 @@
+"""The driver's process: PySpark with understudy's patches, then the user's script as ``__main__``."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+from understudy.clock import instant
+from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.jvm import prepare, refuse_foreign_fence
+from understudy.driver.patches import install
+from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.stage import Stage
+from understudy.errors import LeadershipLost, UnderstudyError
+from understudy.messages import (
+    ALIVE_VARIABLE,
+    CHANNEL_VARIABLE,
+    SPEC_VARIABLE,
+    Attached,
+    DriverSpec,
+    Ended,
+    Granted,
+    Hello,
+    Message,
+    Reclaim,
+    Revoked,
+    Suspend,
+    decode,
+    encode,
+)
+from understudy.processes import die_with_parent, time_namespace
+
+#: Exit code of a driver that lost the right to write.
+LOST = 75
+
+
+class Channel:
+    """The driver's end of the socketpair. Sending never raises: without a supervisor this process is about to die anyway."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._lock = threading.Lock()
+
+    def say(self, message: Message) -> None:
+        try:
+            with self._lock:
+                self._socket.sendall(encode(message))
+        except OSError:
+            return
+
+    def listen(self, stage: Stage) -> None:
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                match decode(line):
+                    case Granted():
+                        stage.granted()
+                    case Reclaim():
+                        stage.reclaim()
+                    case Revoked():
+                        stage.revoked()
+                    case Suspend(patience):
+                        stage.suspend(patience)
+                    case other:
+                        raise AssertionError(f"a supervisor does not say {other}")
+
+
+def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
+    script = Path(spec.script)
+    gatekeeper: Gatekeeper
+    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, Path(spec.scratch), channel.say)
+    gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held)
+    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), channel.say)
+
+    def attached(gateway: Any) -> None:
+        stage.attached(gateway.jvm)
+        channel.say(Attached(_spark_version(), gateway.proc.pid))
+
+    refuse_foreign_fence(spec.submit)
+    prepare(spec, alive, attached)
+    install(stage, gatekeeper, spec.checkpoints)
+    threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
+    try:
+        code, error = _play(script, spec.arguments)
+        if code == 0 and gatekeeper.asked:
+            stage.settle()  # a script that ends on a standby has its queries started, like everywhere, before it ends
+    except LeadershipLost as lost:
+        code, error = LOST, str(lost)
+    channel.say(Ended(code, error, gatekeeper.asked))
+    return code
+
+
+def _play(script: Path, arguments: list[str]) -> tuple[int, str]:
+    """Run the script as the interpreter would; its exit code, and the last line of what went wrong."""
+    sys.argv = [str(script), *arguments]
+    sys.path[0] = str(script.parent)
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        match ended.code:
+            case None:
+                return 0, ""
+            case int(code):
+                return code, "" if code == 0 else f"the script exited with code {code}"
+            case text:
+                sys.stderr.write(f"{text}\n")
+                return 1, str(text)
+    except (LeadershipLost, UnderstudyError):
+        raise
+    except BaseException as error:  # noqa: BLE001 - reported as the interpreter would
+        traceback.print_exc()
+        return 1, f"{type(error).__name__}: {error}".splitlines()[0]
+    return 0, ""
+
+
+def _spark_version() -> str:
+    import pyspark
+
+    return pyspark.__version__
+
+
+def main() -> None:
+    die_with_parent()
+    spec = DriverSpec.decode(os.environ.pop(SPEC_VARIABLE))
+    if os.getppid() != spec.parent:
+        sys.exit(LOST)  # the supervisor died before the line above took effect
+    if spec.idle:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # inherited by the JVM; the supervisor lifts it
+    descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
+    channel = Channel(descriptor)
+    now = instant()
+    channel.say(Hello(os.getpid(), now.boottime_ns, now.monotonic_ns, time_namespace()))
+    os.environ[ALIVE_VARIABLE] = spec.alive
+    try:
+        code = run(spec, channel, alive)
+    except UnderstudyError as error:
+        channel.say(Ended(error.exit_code, str(error), asked=False, fatal=True))
+        code = error.exit_code
+    sys.stdout.flush()
+    sys.exit(code)

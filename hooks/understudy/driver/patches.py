@@ -1,0 +1,239 @@
+"""Where understudy stands between a script and PySpark: starting queries, asking about them, and writing in batch.
+
+Every patch calls PySpark's own method in the end. Nothing is added to a class's public surface, and a script run by plain
+``python`` never loads this module.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import RDD
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
+
+from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.queries import analyse, defer
+from understudy.driver.stage import Stage
+
+#: Batch writers that reach the sink by themselves; the shorthands (``parquet``, ``csv`` …) reach it too, each by its own call.
+_BATCH_WRITERS = ("save", "saveAsTable", "insertInto", "parquet", "csv", "json", "orc", "text", "xml", "jdbc")
+_BATCH_WRITERS_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_RDD_WRITERS = (
+    "saveAsTextFile",
+    "saveAsPickleFile",
+    "saveAsHadoopFile",
+    "saveAsNewAPIHadoopFile",
+    "saveAsHadoopDataset",
+    "saveAsNewAPIHadoopDataset",
+    "saveAsSequenceFile",
+    "foreach",
+    "foreachPartition",
+)
+
+#: Commands of Spark SQL that change nothing anyone else can see; every other command waits for the grant.
+_HARMLESS = (
+    "Show",
+    "Describe",
+    "Desc",
+    "Explain",
+    "Set",
+    "Reset",
+    "Use",
+    "List",
+    "Refresh",
+    "Cache",
+    "Uncache",
+    "Clear",
+)
+_TEMPORARY = (
+    "CreateViewCommand",
+    "CreateTempViewUsing",
+    "CreateFunctionCommand",
+    "SetNamespaceCommand",
+    "CreateVariable",
+    "SetVariable",
+)
+
+
+def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> None:
+    _patch_starts(stage, given_checkpoints)
+    _patch_for_each(gatekeeper)
+    _patch_questions(stage)
+    _patch_batch_writers(gatekeeper)
+    _patch_sql(gatekeeper)
+
+
+def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
+    def start(
+        self: DataStreamWriter,
+        path: str | None = None,
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: Any = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> StreamingQuery:
+        _apply(self, format, outputMode, partitionBy, queryName, options)
+        analyse(self)
+        return stage.start(defer(self, path, None, given_checkpoints))
+
+    def to_table(
+        self: DataStreamWriter,
+        tableName: str,  # noqa: N803
+        format: str | None = None,  # noqa: A002
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: Any = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> StreamingQuery:
+        _apply(self, format, outputMode, partitionBy, queryName, options)
+        analyse(self)
+        return stage.start(defer(self, None, tableName, given_checkpoints))
+
+    _replace(DataStreamWriter, "start", start)
+    _replace(DataStreamWriter, "toTable", to_table)
+
+
+def _apply(
+    writer: DataStreamWriter,
+    source: str | None,
+    mode: str | None,
+    partitions: Any,
+    name: str | None,
+    options: dict[str, Any],
+) -> None:
+    """What PySpark's ``start()`` does with its arguments before it starts."""
+    writer.options(**options)
+    if mode is not None:
+        writer.outputMode(mode)
+    if partitions is not None:
+        writer.partitionBy(partitions)
+    if source is not None:
+        writer.format(source)
+    if name is not None:
+        writer.queryName(name)
+
+
+def _patch_for_each(gatekeeper: Gatekeeper) -> None:
+    stock_batch, stock_each = DataStreamWriter.foreachBatch, DataStreamWriter.foreach
+
+    def for_each_batch(self: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        @functools.wraps(func)
+        def behind_the_gate(frame: DataFrame, batch: int) -> None:
+            with gatekeeper.user_code():
+                func(frame, batch)
+
+        return stock_batch(self, behind_the_gate)
+
+    def for_each(self: DataStreamWriter, f: Any) -> DataStreamWriter:
+        gatekeeper.occupy()  # runs in Python workers, where no gate can hold it: such a driver is never parked
+        return stock_each(self, f)
+
+    _replace(DataStreamWriter, "foreachBatch", for_each_batch)
+    _replace(DataStreamWriter, "foreach", for_each)
+
+
+def _patch_questions(stage: Stage) -> None:
+    stock_active = vars(StreamingQueryManager)["active"].fget
+    stock_get, stock_await = StreamingQueryManager.get, StreamingQueryManager.awaitAnyTermination
+
+    def active(self: StreamingQueryManager) -> list[StreamingQuery]:
+        stage.settle()
+        return list(stock_active(self))
+
+    def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:  # noqa: A002
+        stage.settle()
+        return stock_get(self, id)
+
+    def await_any(self: StreamingQueryManager, timeout: int | None = None) -> bool | None:
+        stage.settle()
+        while True:
+            try:
+                return stock_await(self, timeout)
+            except StreamingQueryException:
+                if not stage.recover_any():
+                    raise
+                self.resetTerminated()
+
+    StreamingQueryManager.active = property(active)  # type: ignore[assignment,method-assign]
+    _replace(StreamingQueryManager, "get", get)
+    _replace(StreamingQueryManager, "awaitAnyTermination", await_any)
+
+
+def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
+    def gated(stock: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(stock)
+        def call(*arguments: Any, **options: Any) -> Any:
+            with gatekeeper.user_code():
+                return stock(*arguments, **options)
+
+        return call
+
+    for owner, names in (
+        (DataFrameWriter, _BATCH_WRITERS),
+        (DataFrameWriterV2, _BATCH_WRITERS_V2),
+        (RDD, _RDD_WRITERS),
+    ):
+        for each in {owner, *owner.__subclasses__()}:
+            for name in names:
+                if name in vars(each):
+                    setattr(each, name, gated(vars(each)[name]))
+    for name in ("foreach", "foreachPartition"):
+        setattr(ClassicDataFrame, name, gated(getattr(ClassicDataFrame, name)))
+
+
+def _patch_sql(gatekeeper: Gatekeeper) -> None:
+    stock = SparkSession.sql
+
+    def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
+        if not has_side_effects(self, sqlQuery):
+            return stock(self, sqlQuery, *arguments, **options)
+        with gatekeeper.user_code():
+            return stock(self, sqlQuery, *arguments, **options)
+
+    _replace(SparkSession, "sql", sql)
+
+
+def has_side_effects(session: SparkSession, text: str) -> bool:
+    """Whether a statement changes something others can see, by Spark's own parser. What it cannot parse, Spark reports."""
+    jsession: Any = session._jsparkSession  # noqa: SLF001
+    try:
+        plan = jsession.sessionState().sqlParser().parsePlan(text)
+    except Exception:  # noqa: BLE001 - Spark's own error is better than ours, and comes next
+        return False
+    kind = str(plan.getClass().getSimpleName())
+    jvm: Any = session._jvm  # noqa: SLF001
+    command = jvm.java.lang.Class.forName(
+        "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
+    )
+    changes = command.isInstance(plan) or kind in ("InsertIntoStatement", "MergeIntoTable")
+    if not changes or kind.startswith(_HARMLESS):
+        return False
+    if kind in _TEMPORARY:
+        return not any(word in text.upper().split() for word in ("TEMPORARY", "TEMP", "USE", "VARIABLE", "VAR"))
+    return not _exists_already(session, plan, kind)
+
+
+def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
+    """``CREATE … IF NOT EXISTS`` of something that exists does nothing."""
+    if kind not in ("CreateTable", "CreateTableAsSelect", "CreateNamespace") or not plan.ifNotExists():
+        return False
+    parts = plan.name()
+    name = ".".join(str(part) for part in iter(_parts(session, parts)))
+    catalog = session.catalog
+    return catalog.databaseExists(name) if kind == "CreateNamespace" else catalog.tableExists(name)
+
+
+def _parts(session: SparkSession, identifier: Any) -> list[str]:
+    jvm: Any = session._jvm  # noqa: SLF001
+    return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(identifier.nameParts()))
+
+
+def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:
+    """Take the stock method's place, keeping its name and documentation for ``help()`` and tracebacks."""
+    setattr(owner, name, functools.wraps(vars(owner)[name])(function))

@@ -1,0 +1,171 @@
+"""Deferred queries: what a script started on a standby, kept until the grant, and begun then as if it were now.
+
+A deferred query remembers the writer and everything of the session that ``start()`` would have read: SQL configuration, current
+database, local properties. Two queries with different settings started late would otherwise both get the last ones, and a
+checkpoint keeps its settings for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from understudy.errors import ScriptProblem
+
+#: Sinks that keep a log of their own in the directory they write to.
+FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
+
+
+def _field(java_object: Any, name: str) -> Any:
+    """A private field of a Scala object; Spark's writer has no getters."""
+    found = java_object.getClass().getDeclaredField(name)
+    found.setAccessible(True)
+    return found.get(java_object)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a query writes, as its writer says."""
+
+    kind: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, writer: DataStreamWriter, path: str | None) -> Sink:
+        jwrite = writer._jwrite  # noqa: SLF001
+        jvm: Any = writer._spark._jvm  # noqa: SLF001
+        options = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(_field(jwrite, "extraOptions")))
+        options = {key.lower(): value for key, value in options.items()}
+        if path is not None:
+            options["path"] = path
+        return cls(str(_field(jwrite, "source")).lower(), options)
+
+    @property
+    def directory(self) -> str | None:
+        return self.options.get("path") if self.kind in FILE_SINKS else None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The session state ``start()`` reads."""
+
+    java_conf: Any
+    database: str
+    properties: Any
+
+    @classmethod
+    def of(cls, session: Any) -> Scene:
+        jsession = session._jsparkSession  # noqa: SLF001
+        return cls(
+            _java_conf(session),
+            jsession.catalog().currentDatabase(),
+            session.sparkContext._jsc.sc().getLocalProperties().clone(),  # noqa: SLF001
+        )
+
+    def same_settings(self, session: Any) -> bool:
+        """Compared in the JVM: one call instead of one per setting."""
+        return bool(_java_conf(session).equals(self.java_conf)) and (
+            session._jsparkSession.catalog().currentDatabase() == self.database  # noqa: SLF001
+        )
+
+    def apply(self, session: Any) -> None:
+        conf = session._jsparkSession.conf()  # noqa: SLF001
+        wanted, current = dict(self.java_conf), dict(_java_conf(session))
+        for key in current.keys() - wanted.keys():
+            if conf.isModifiable(key):
+                conf.unset(key)
+        for key, value in wanted.items():
+            if current.get(key) != value and conf.isModifiable(key):
+                conf.set(key, value)
+        session._jsparkSession.catalog().setCurrentDatabase(self.database)  # noqa: SLF001
+
+
+def _java_conf(session: Any) -> Any:
+    scala_map = session._jsparkSession.conf().getAll()  # noqa: SLF001
+    # A copy: a view of the live configuration would always equal itself.
+    return session._jvm.java.util.HashMap(session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))  # noqa: SLF001
+
+
+@dataclass(slots=True)
+class Deferred:
+    """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised."""
+
+    writer: DataStreamWriter
+    path: str | None
+    table: str | None
+    sink: Sink
+    checkpoint: str
+    scene: Scene
+    query: StreamingQuery | None = None
+    error: BaseException | None = None
+    begun: threading.Event = field(default_factory=threading.Event)
+    recovery: threading.Lock = field(default_factory=threading.Lock)
+    recovered: int = 0
+
+    @property
+    def session(self) -> Any:
+        return self.writer._spark  # noqa: SLF001
+
+    @property
+    def name(self) -> str:
+        return self.sink.options.get("queryname") or Path(self.checkpoint).name
+
+    @property
+    def roots(self) -> list[str]:
+        """Directories to claim before the first read: the checkpoint, and a file sink, whose log has a leader too."""
+        directory = self.sink.directory
+        return [self.checkpoint] if directory is None else [self.checkpoint, self._qualified(directory)]
+
+    def _qualified(self, directory: str) -> str:
+        path = self.session._jvm.org.apache.hadoop.fs.Path(directory)  # noqa: SLF001
+        conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        return str(path.getFileSystem(conf).makeQualified(path).toString())
+
+    def begin(self) -> StreamingQuery:
+        """Start it for real, in the calling thread, whose local properties become the captured ones."""
+        self.session.sparkContext._jsc.sc().setLocalProperties(self.scene.properties)  # noqa: SLF001
+        jwrite = self.writer._jwrite  # noqa: SLF001
+        if self.table is not None:
+            return StreamingQuery(jwrite.toTable(self.table))
+        return StreamingQuery(jwrite.start() if self.path is None else jwrite.start(self.path))
+
+
+def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str) -> Deferred:
+    """Everything about a query that has to be known before it starts; a query without a stable checkpoint gets one, or is refused."""
+    session: Any = writer._spark  # noqa: SLF001
+    sink = Sink.of(writer, path)
+    name = sink.options.get("queryname")
+    location = sink.options.get("checkpointlocation")
+    if location is None:
+        base = session.conf.get("spark.sql.streaming.checkpointLocation", None)
+        if name is None:
+            raise ScriptProblem(
+                "a streaming query has neither a checkpoint location nor a name",
+                where=f"sink {sink.kind}",
+                remedy='Set .option("checkpointLocation", …) or .queryName(…): another replica has to find its checkpoint',
+            )
+        location = f"{base}/{name}" if base else f"{given_checkpoints}/{name}"
+        writer.option("checkpointLocation", location)
+    deferred = Deferred(writer, path, table, sink, "", Scene.of(session))
+    deferred.checkpoint = deferred._qualified(location)  # noqa: SLF001
+    return deferred
+
+
+def analyse(writer: DataStreamWriter) -> None:
+    """Raise now what Spark's ``start()`` would raise about the plan: a standby must not hide a mistake until the takeover."""
+    session: Any = writer._spark  # noqa: SLF001
+    jwrite = writer._jwrite  # noqa: SLF001
+    if session.conf.get("spark.sql.streaming.unsupportedOperationCheck", "true") != "true":
+        return
+    frame = _field(jwrite, "ds")
+    plan = frame.queryExecution().analyzed()
+    if not plan.isStreaming():
+        jwrite.start()  # Spark's own error for a batch frame; nothing can start
+    session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(  # noqa: SLF001
+        plan, _field(jwrite, "outputMode")
+    )

@@ -1,0 +1,131 @@
+"""The schedule of rehearsals: some rounds at once, so that the JIT has seen a takeover, then one every now and then.
+
+A standby that is rehearsed on a schedule proves, while nothing is wrong, that the checkpoint can be read and the batch can run.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from understudy.messages import Message, Standing
+
+if TYPE_CHECKING:
+    from understudy.driver.queries import Deferred
+
+#: A script that has deferred a query and asks nothing for this long is taken to have declared all of them, in seconds.
+_QUIET = 2.0
+
+
+class Rehearsals:
+    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
+
+    def __init__(self, mode: str, rounds: int, every: float, scratch: Path, say: Callable[[Message], None]) -> None:
+        self._mode = mode
+        self._rounds = rounds
+        self._every = every
+        self._scratch = scratch
+        self._say = say
+        self._lock = threading.Lock()
+        self._deferred: list[Deferred] = []
+        self._running: dict[int, Any] = {}
+        self._cancelled = threading.Event()
+        self._wake = threading.Event()
+        self._last_added = 0.0
+        self._held = ""
+        self._thread: threading.Thread | None = None
+
+    def add(self, deferred: Deferred) -> None:
+        with self._lock:
+            self._deferred.append(deferred)
+            self._last_added = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="rehearsals", daemon=True)
+                self._thread.start()
+
+    def held(self, where: str) -> None:
+        """The script waits at ``where``: nothing more is going to be declared before the grant."""
+        self._held = where
+        self._wake.set()
+        if not self._deferred:
+            self._say(
+                Standing(
+                    where, rehearsed=False, how="", rounds=0, seconds=0.0, reason=f"held at {where}, not rehearsed"
+                )
+            )
+
+    def cancel(self) -> None:
+        """Cancel at once and for good. Waits for nothing."""
+        self._cancelled.set()
+        self._wake.set()
+        with self._lock:
+            running = list(self._running.values())
+        for rehearsal in running:
+            threading.Thread(target=rehearsal.cancel, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._held and time.monotonic() - self._last_added < _QUIET and not self._cancelled.is_set():
+            self._wake.wait(0.1)
+            self._wake.clear()
+        if self._mode == "off":
+            self._say(
+                Standing(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
+            )
+            return
+        done = 0
+        while not self._cancelled.is_set():
+            done += 1
+            failed = self._round(done)
+            pause = self._every * random.uniform(0.8, 1.2) if done >= self._rounds or failed else 0.0  # noqa: S311
+            if self._cancelled.wait(pause):
+                return
+
+    def _round(self, number: int) -> bool:
+        """One round of every query, all at the same time as in a takeover. True if it failed."""
+        began = time.monotonic()
+        with self._lock:
+            cast = list(self._deferred)
+        how: dict[int, str] = {}
+        errors: dict[int, str] = {}
+
+        def play(index: int, deferred: Deferred) -> None:
+            try:
+                how[index] = str(json.loads(self._rehearsal(index, deferred).round())["how"])
+            except Exception as error:  # noqa: BLE001 - whatever a rehearsal meets, the script and the leader must not feel it
+                java = getattr(error, "java_exception", None)
+                errors[index] = str(java.getMessage() if java is not None else error)
+
+        players = [threading.Thread(target=play, args=item) for item in enumerate(cast)]
+        for player in players:
+            player.start()
+        for player in players:
+            player.join()
+        if self._cancelled.is_set():
+            return True
+        kinds = ",".join(sorted(set(how.values())))
+        reason = "; ".join(f"{cast[index].name}: {text}" for index, text in errors.items())
+        self._say(Standing(self._held, not errors, kinds, number, time.monotonic() - began, reason))
+        return bool(errors)
+
+    def _rehearsal(self, index: int, deferred: Deferred) -> Any:
+        with self._lock:
+            rehearsal = self._running.get(index)
+        if rehearsal is None:
+            jvm = deferred.session._jvm  # noqa: SLF001
+            rehearsal = jvm.dev.understudy.rehearsal.Rehearsal.of(
+                deferred.writer._jwrite,  # noqa: SLF001
+                deferred.path,
+                deferred.table,
+                deferred.scene.java_conf,
+                deferred.checkpoint,
+                str(self._scratch / f"q{index}"),
+                self._mode,
+            )
+            with self._lock:
+                self._running[index] = rehearsal
+        return rehearsal

@@ -1,0 +1,248 @@
+"""The stage: where a script's queries wait, rehearse, and go on at the grant.
+
+Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, concurrently
+where their settings agree. Nothing is read from a root before its claim.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery
+
+from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.queries import Deferred
+from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.standin import StandIn, is_log_conflict
+from understudy.errors import LeadershipLost
+from understudy.fencing.gate import State
+from understudy.messages import ClaimRefused, Committed, Message, Roots, Started, Suspended
+
+#: How often a rightful leader restarts a query that met a predecessor's late write. More means someone outside the election.
+_CONFLICT_RESTARTS = 2
+
+
+class Stage:
+    def __init__(
+        self, gatekeeper: Gatekeeper, rehearsals: Rehearsals, fence_log: Path, say: Callable[[Message], None]
+    ) -> None:
+        self._fence_log = fence_log
+        self.gatekeeper = gatekeeper
+        self._rehearsals = rehearsals
+        self._say = say
+        self._jvm: Any = None
+        self._lock = threading.Lock()  # guards _deferred, _claimed and _taken_over
+        self._settings_lock = threading.Lock()  # one start at a time may change a session's settings
+        self._deferred: list[Deferred] = []
+        self._claimed: set[str] = set()
+        self._taken_over = False
+        self._reclaim = threading.Event()
+
+    def attached(self, jvm: Any) -> None:
+        self._jvm = jvm
+
+    # The script's side.
+
+    def start(self, deferred: Deferred) -> StreamingQuery:
+        """What ``DataStreamWriter.start()`` returns: the real query of a leader, or a stand-in."""
+        with self._lock:
+            waiting = self.gatekeeper.standing() is State.STANDBY and not self._taken_over
+            if waiting:
+                self._deferred.append(deferred)
+        if waiting:
+            self._rehearsals.add(deferred)
+            return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
+        self.gatekeeper.pass_through()
+        began = time.monotonic()
+        claimed = self._begin([deferred])
+        if deferred.error is not None:
+            raise deferred.error
+        with self._lock:
+            first = not self._deferred
+            self._deferred.append(deferred)
+        if first:
+            self._say(Started(1, claimed, time.monotonic() - began))
+            threading.Thread(target=self._report_first_commit, args=(began,), name="first-commit", daemon=True).start()
+        self._watch([deferred])
+        return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
+
+    def real(self, deferred: Deferred) -> StreamingQuery:
+        """The running query, after waiting for the grant and for its start."""
+        if not deferred.begun.is_set():
+            self.gatekeeper.pass_through()
+            while not deferred.begun.wait(0.5):
+                self.gatekeeper.pass_through()
+        if deferred.query is None:
+            assert deferred.error is not None
+            raise deferred.error
+        return deferred.query
+
+    def recover(self, deferred: Deferred, failed: StreamingQuery) -> bool:
+        """Begin again a query that met a predecessor's late write: it reads that write and adopts it. True if it runs again.
+
+        At most twice per query: a third conflict means that someone outside the election writes there.
+        """
+        with deferred.recovery:
+            if deferred.query is not failed:
+                return True
+            if deferred.recovered >= _CONFLICT_RESTARTS or self.gatekeeper.standing() is State.REVOKED:
+                return False
+            error = failed.exception()
+            if error is None or not is_log_conflict(error):
+                return False
+            deferred.recovered += 1
+            self._start_one(deferred)
+            return deferred.query is not failed
+
+    def recover_any(self) -> bool:
+        """Recover whatever ended on a log conflict. True if something did."""
+        with self._lock:
+            deferred = list(self._deferred)
+        ended = [each for each in deferred if each.query is not None and not each.query.isActive]
+        recovered = [self.recover(each, each.query) for each in ended if each.query is not None]
+        return any(recovered)
+
+    def settle(self) -> None:
+        """Wait for the grant, and until everything that was deferred has begun."""
+        self.gatekeeper.pass_through()
+        with self._lock:
+            deferred = list(self._deferred)
+        for each in deferred:
+            self.real(each)
+
+    # The supervisor's side.
+
+    def granted(self) -> None:
+        """Take over. Called in the thread that reads the supervisor's messages, so the work is another thread's."""
+        self._rehearsals.cancel()
+        self.gatekeeper.nudge()
+        with self._lock:
+            if self._taken_over:
+                self._reclaim.set()
+                return
+            self._taken_over = True
+            deferred = list(self._deferred)
+        if deferred:
+            threading.Thread(target=self._take_over, args=(deferred,), name="takeover").start()
+
+    def reclaim(self) -> None:
+        self._reclaim.set()
+
+    def revoked(self) -> None:
+        self._rehearsals.cancel()
+        self.gatekeeper.nudge()
+
+    def suspend(self, patience: float) -> None:
+        """Hold new batches; say when none is running."""
+
+        def quiesce() -> None:
+            clean = self._jvm is None or bool(self._jvm.dev.understudy.fence.Fence.quiesce(int(patience * 1000)))
+            self._say(Suspended(clean))
+
+        threading.Thread(target=quiesce, name="suspend", daemon=True).start()
+
+    # The takeover.
+
+    def _take_over(self, deferred: list[Deferred]) -> None:
+        began = time.monotonic()
+        claimed = self._begin(deferred)
+        self._say(Started(len(deferred), claimed, time.monotonic() - began))
+        self._watch(deferred)
+        self._report_first_commit(began)
+
+    def _begin(self, deferred: list[Deferred]) -> float:
+        """Claim and start; failures become each query's ``error``. Returns the seconds the claims took."""
+        began = time.monotonic()
+        try:
+            self._claim(sorted({root for each in deferred for root in each.roots}), deferred[0].session)
+        except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
+            for each in deferred:
+                each.error = error
+                each.begun.set()
+            return time.monotonic() - began
+        claimed = time.monotonic() - began
+        starters = [threading.Thread(target=self._start_one, args=(each,)) for each in deferred]
+        for starter in starters:
+            starter.start()
+        for starter in starters:
+            starter.join()
+        return claimed
+
+    def _start_one(self, deferred: Deferred) -> None:
+        try:
+            with self._settings_lock:
+                same = deferred.scene.same_settings(deferred.session)
+                if not same:
+                    mine = type(deferred.scene).of(deferred.session)
+                    deferred.scene.apply(deferred.session)
+                    try:
+                        deferred.query = deferred.begin()
+                    finally:
+                        mine.apply(deferred.session)
+            if same:
+                deferred.query = deferred.begin()
+        except BaseException as error:  # noqa: BLE001 - kept for the script's thread, which raises it
+            deferred.error = error
+        finally:
+            deferred.begun.set()
+
+    def _claim(self, roots: list[str], session: Any) -> None:
+        conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        fresh = [root for root in roots if root not in self._claimed]
+        for root in fresh:
+            while True:
+                answer = json.loads(self._jvm.dev.understudy.fence.Fence.claim(root, conf))
+                if answer["outcome"] != "refused":
+                    break
+                # Met a claim above ours: the supervisor either raises our epoch above it, or ends this driver.
+                self._reclaim.clear()
+                self._say(ClaimRefused(root, str(answer["reason"]), int(answer.get("token") or 0)))
+                while not self._reclaim.wait(0.05):
+                    if self.gatekeeper.standing() is State.REVOKED:
+                        raise LeadershipLost(f"{root} holds a claim above ours")
+        if fresh:
+            with self._lock:
+                self._claimed.update(fresh)
+                known = sorted(self._claimed)
+            self._say(Roots(known))
+
+    # After the takeover.
+
+    def _watch(self, deferred: list[Deferred]) -> None:
+        for each in deferred:
+            threading.Thread(target=self._restart_on_conflict, args=(each,), name="conflict-watch", daemon=True).start()
+
+    def _restart_on_conflict(self, deferred: Deferred) -> None:
+        while (query := deferred.query) is not None:
+            try:
+                query.awaitTermination()
+            except StreamingQueryException:
+                if not self.recover(deferred, query):
+                    return
+            except BaseException:  # noqa: BLE001 - the JVM is gone; the supervisor sees to it
+                return
+            else:
+                return
+
+    def _report_first_commit(self, began: float) -> None:
+        """Follow the fence's own log: it says what landed, on every file system alike."""
+        while self.gatekeeper.standing() is not State.REVOKED:
+            for line in self._fence_log.read_text(encoding="utf-8").splitlines() if self._fence_log.exists() else ():
+                written = json.loads(line)
+                path = str(written["path"])
+                if (
+                    written["op"] == "publish"
+                    and written["outcome"] == "accepted"
+                    and written["token"] == int(self.gatekeeper.token())
+                    and "/commits/" in path
+                ):
+                    root, _, batch = path.rpartition("/commits/")
+                    self._say(Committed(root, int(batch), time.monotonic() - began))
+                    return
+            time.sleep(0.02)

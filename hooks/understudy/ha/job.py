@@ -1,0 +1,190 @@
+"""The job's document: what a job is, who runs it, and how it ended. Written only under a token, by compare-and-set."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from understudy.documents import codec
+from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
+from understudy.documents.settle import settle
+from understudy.errors import DocumentEmptied, DocumentError, IdentityConflict, LeadershipLost
+from understudy.fencing.claim import is_new
+from understudy.fencing.token import Token
+
+ENTRY = "job"
+_KIND = "job"
+_VERSION = 1
+#: Others write this document too (an outgoing leader); so many lost races in a row are no race any more.
+_TRIES = 16
+_LAST_ATTEMPT = (1 << 32) - 1
+_RESTORE = "Restore the document, or choose another cluster id"
+
+
+class Status(enum.StrEnum):
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        return self is not Status.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What stands in the document.
+
+    ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
+    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job claims.
+    """
+
+    job: str
+    script: str
+    status: Status
+    token: Token
+    serving: Token
+    holder: str
+    failures: tuple[float, ...] = ()
+    roots: tuple[str, ...] = ()
+    committed_at: float = 0.0
+    reason: str = ""
+
+    def body(self) -> dict[str, object]:
+        return {
+            "job": self.job,
+            "script": self.script,
+            "status": self.status.value,
+            "token": int(self.token),
+            "serving": int(self.serving),
+            "holder": self.holder,
+            "failures": list(self.failures),
+            "roots": list(self.roots),
+            "committed_at": self.committed_at,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def of(cls, document: Document) -> Job:
+        """Raises ``DocumentUnreadable`` for what cannot be understood and ``DocumentEmptied`` for a document without a job."""
+        text = document.entries.get(ENTRY)
+        if text is None:
+            raise DocumentEmptied("the job's record is gone", where=document.name, remedy=_RESTORE)
+        _, body = codec.decode(_KIND, text)
+        return _from_body(body)
+
+
+def _from_body(body: Mapping[str, object]) -> Job:
+    def of(name: str) -> object:
+        return body[name]
+
+    return Job(
+        job=str(of("job")),
+        script=str(of("script")),
+        status=Status(str(of("status"))),
+        token=Token.from_int(int(str(of("token")))),
+        serving=Token.from_int(int(str(of("serving")))),
+        holder=str(of("holder")),
+        failures=tuple(float(str(each)) for each in _list(of("failures"))),
+        roots=tuple(str(each) for each in _list(of("roots"))),
+        committed_at=float(str(of("committed_at"))),
+        reason=str(of("reason")),
+    )
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
+
+
+class JobStore:
+    """One job's document. Every write checks the token that is there first: a lower one has lost, whoever asks."""
+
+    def __init__(self, store: DocumentStore, name: str, job: str, script: str) -> None:
+        self._store = store
+        self.name = name
+        self._job = job
+        self._script = script
+
+    async def read(self) -> Job | None:
+        """The job as it stands, linearizable; ``None`` before its first grant."""
+        document = await self._store.read(self.name)
+        return None if document is None or document.buried else self._checked(Job.of(document))
+
+    async def begin_attempt(self, epoch: int, holder: str, floor: int) -> Job:
+        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one. Raises ``LeadershipLost``.
+
+        A job that has ended stays as it is: the caller reads its status. A missing document is a new job only while ``floor``
+        is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would repeat it.
+        """
+
+        def next_attempt(job: Job) -> Job:
+            if job.status.terminal:
+                return job
+            token = Token(epoch, job.token.attempt + 1 if job.token.epoch == epoch else 1)
+            return replace(job, token=token, holder=holder, script=self._script)
+
+        # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
+        return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, floor)
+
+    async def serving(self, token: Token, now: float) -> Job:
+        return await self._update(token, lambda job: replace(job, serving=token, committed_at=now))
+
+    async def committed(self, token: Token, now: float) -> Job:
+        return await self._update(token, lambda job: replace(job, committed_at=now))
+
+    async def claims(self, token: Token, roots: tuple[str, ...]) -> Job:
+        return await self._update(token, lambda job: replace(job, roots=tuple(sorted({*job.roots, *roots}))))
+
+    async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
+        """Count one failure; those older than ``window`` seconds are forgotten."""
+        return await self._update(
+            token,
+            lambda job: replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=reason),
+        )
+
+    async def end(self, token: Token, status: Status, reason: str) -> Job:
+        return await self._update(token, lambda job: replace(job, status=status, reason=reason))
+
+    async def _update(self, token: Token, change: Callable[[Job], Job], floor: int | None = None) -> Job:
+        """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""
+        for _ in range(_TRIES):
+            document = await self._store.read(self.name)
+            if document is None or ENTRY not in document.entries:
+                if floor is None or not is_new(self.name, document, floor):
+                    raise DocumentEmptied("the job's record is gone", where=self.name, remedy=_RESTORE)
+                job = Job(self._job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
+            else:
+                job = self._checked(Job.of(document))
+            if job.token > token:
+                raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")
+            wanted = change(job)
+            if wanted == job:
+                return job
+            value = codec.encode(_KIND, _VERSION, {**wanted.body(), "nonce": uuid.uuid4().hex})
+            sent = Content(
+                {ENTRY: value}, None if document is None else document.leader, {"understudy.dev/document": "job"}
+            )
+            outcome = await (
+                self._store.create(self.name, sent) if document is None else self._store.replace(document, sent)
+            )
+            match await settle(self._store, self.name, document, sent, outcome, nonce_key=ENTRY):
+                case Written():
+                    return wanted
+                case Conflict():
+                    continue
+                case Unknown(cause):
+                    raise DocumentError(f"nobody knows whether it was written: {cause}", where=self.name)
+        raise DocumentError(
+            "it changed every time", where=self.name, remedy="Who else writes this document all the time?"
+        )
+
+    def _checked(self, job: Job) -> Job:
+        if job.job != self._job:
+            raise IdentityConflict(
+                f"this cluster id runs job {job.job!r}, not {self._job!r}",
+                where=self.name,
+                remedy="Use another --cluster-id, or the same --job-id",
+            )
+        return job

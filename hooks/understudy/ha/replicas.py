@@ -1,0 +1,107 @@
+"""The replicas' document: who stands by, how ready, since when. What status prints and what a leader chooses a successor from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from understudy.documents import codec
+from understudy.documents.model import Content, Document, DocumentStore, Written
+from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict
+
+_KIND = "replica"
+_CLUSTER_KIND = "cluster"
+_CLUSTER = "cluster"
+_VERSION = 1
+_PREFIX = "replica."
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """What one replica says of itself. ``since`` and ``rehearsed_at`` are wall-clock seconds, for people.
+
+    ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot.
+    """
+
+    holder: str
+    role: str
+    rehearsed: bool
+    how: str
+    rounds: int
+    rehearsed_at: float
+    held: str
+    reason: str
+    generation: str
+    pid: int
+    host: str
+    inode: int
+    boot: str
+    since: float
+
+    @classmethod
+    def decode(cls, text: str) -> Replica:
+        """Raises ``DocumentUnreadable``, or ``KeyError`` for a value that lacks a field."""
+        _, body = codec.decode(_KIND, text)
+        values: dict[str, Any] = {item.name: body[item.name] for item in fields(cls)}
+        return cls(**values)
+
+
+class ReplicaStore:
+    def __init__(self, store: DocumentStore, name: str) -> None:
+        self._store = store
+        self.name = name
+
+    async def join(self, job: str) -> None:
+        """Bind the cluster id to its job, for ever; another job is refused with ``IdentityConflict``."""
+        for _ in range(_TRIES):
+            document = await self._store.read(self.name)
+            if document is not None and (text := document.entries.get(_CLUSTER)) is not None:
+                _, body = codec.decode(_CLUSTER_KIND, text)
+                if body["job"] != job:
+                    raise IdentityConflict(
+                        f"this cluster id belongs to job {body['job']!r}, not {job!r}",
+                        where="--cluster-id",
+                        remedy=f"Use --job-id {body['job']}, or another --cluster-id",
+                    )
+                return
+            if await self._write(document, {_CLUSTER: codec.encode(_CLUSTER_KIND, _VERSION, {"job": job})}):
+                return
+        raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
+
+    async def publish(self, replica: Replica, gone: Iterable[str] = ()) -> None:
+        """Put one's own entry in, and take the entries of replicas out that are known to be dead."""
+        changes: dict[str, str | None] = {_PREFIX + holder: None for holder in gone}
+        changes[_PREFIX + replica.holder] = codec.encode(_KIND, _VERSION, asdict(replica))
+        await self._change(changes)
+
+    async def leave(self, holder: str) -> None:
+        await self._change({_PREFIX + holder: None})
+
+    async def read(self) -> list[Replica]:
+        """Everyone who said something, unreadable entries left out: they are hints, and no decision rests on one alone."""
+        document = await self._store.read(self.name)
+        found = []
+        for key, text in (document.entries if document is not None else {}).items():
+            if key.startswith(_PREFIX):
+                try:
+                    found.append(Replica.decode(text))
+                except (DocumentUnreadable, KeyError, TypeError):
+                    continue
+        return found
+
+    async def _change(self, changes: dict[str, str | None]) -> None:
+        for _ in range(_TRIES):
+            if await self._write(await self._store.read(self.name), changes):
+                return
+        raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
+
+    async def _write(self, document: Document | None, changes: dict[str, str | None]) -> bool:
+        content = Content(changes, leader=None, labels={"understudy.dev/component": "replicas"})
+        outcome = (
+            await self._store.create(self.name, content)
+            if document is None
+            else await self._store.replace(document, content)
+        )
+        return isinstance(outcome, Written)

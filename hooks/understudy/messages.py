@@ -1,0 +1,219 @@
+"""What a supervisor and its driver say to each other: typed JSON lines over a socketpair.
+
+One line is one message: ``{"say": "Granted", "token": 30064771073}``. A line that cannot be understood is an error and never
+ignored: both ends come from one installation, so a stranger's line means that something else holds the descriptor.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from understudy.errors import EnvironmentProblem
+
+#: Environment variables a driver is started with: its specification, and two descriptors, ``channel,proof-of-life``.
+SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
+CHANNEL_VARIABLE = "UNDERSTUDY_CHANNEL"
+#: In the environment of every process of a replica: how stragglers that left session and group are found.
+HOLDER_VARIABLE = "UNDERSTUDY_HOLDER"
+#: The lock file whose release proves that all processes of a replica are gone.
+ALIVE_VARIABLE = "UNDERSTUDY_ALIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSpec:
+    """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON."""
+
+    holder: str
+    cluster: str
+    job: str
+    lock_kind: str
+    gate: str
+    alive: str
+    fence_jar: str
+    fence_log: str
+    write_timeout: float
+    checkpoints: str
+    scratch: str
+    rehearse: str
+    rounds: int
+    every: float
+    parent: int
+    idle: bool
+    script: str
+    arguments: list[str] = field(default_factory=list)
+    submit: list[str] = field(default_factory=list)
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> DriverSpec:
+        return cls(**json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Supervisor → driver: lead, under this fencing token. The gate is already open."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Supervisor → driver: leadership is lost; what still runs is about to be killed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Supervisor → driver: start no further batch, and say ``Suspended`` when none is running, or after ``patience`` seconds."""
+
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Supervisor → driver: the token was raised above a higher claim; claim again and go on."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Driver → supervisor: first line. Clocks in nanoseconds; ``time_namespace`` tells whether they can be compared."""
+
+    pid: int
+    boottime_ns: int
+    monotonic_ns: int
+    time_namespace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Driver → supervisor: a JVM is up, has mapped the gate and reads the same clocks."""
+
+    spark: str
+    jvm: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Driver → supervisor: how ready this driver is.
+
+    ``held`` says where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
+    empty), ``reason`` why not.
+    """
+
+    held: str
+    rehearsed: bool
+    how: str
+    rounds: int
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Driver → supervisor: directories this job claims (checkpoints and sinks)."""
+
+    roots: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefused:
+    """Driver → supervisor: a root holds a claim that ours cannot pass."""
+
+    root: str
+    reason: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Driver → supervisor: every deferred query was started, ``seconds`` after the grant (``claimed`` of them for claims)."""
+
+    queries: int
+    claimed: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Driver → supervisor: the first commit since the grant landed, ``seconds`` after it."""
+
+    root: str
+    batch: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """Driver → supervisor: no batch is running (``clean``), or patience ran out."""
+
+    clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Driver → supervisor: the script ended. ``code`` as the shell would see it; ``asked`` is false if it never wrote anything.
+
+    ``fatal``: understudy itself refused the script, and starting it again would change nothing.
+    """
+
+    code: int
+    error: str
+    asked: bool
+    fatal: bool = False
+
+
+Message = (
+    Granted
+    | Revoked
+    | Suspend
+    | Reclaim
+    | Hello
+    | Attached
+    | Standing
+    | Roots
+    | ClaimRefused
+    | Started
+    | Committed
+    | Suspended
+    | Ended
+)
+
+_KINDS: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        Granted,
+        Revoked,
+        Suspend,
+        Reclaim,
+        Hello,
+        Attached,
+        Standing,
+        Roots,
+        ClaimRefused,
+        Started,
+        Committed,
+        Suspended,
+        Ended,
+    )
+}
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps({"say": type(message).__name__, **asdict(message)}).encode() + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    try:
+        body = json.loads(line)
+        kind = _KINDS[body.pop("say")]
+        return kind(**body)
+    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise EnvironmentProblem(
+            f"a line that is no message: {line[:80]!r}", where="driver channel", remedy="Update both ends together"
+        ) from cause

@@ -1,0 +1,133 @@
+"""Linux processes: dying together, finding every member of a replica, and proof that all of them are gone.
+
+A replica is a supervisor, its Python driver, a JVM and Python workers. *Evidence* of its death means that every process that
+can write is dead: the JVM outlives a SIGKILLed parent by more than half a second, time enough to write. So all of them hold a
+shared flock on one file, which the kernel frees when the last one is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.messages import HOLDER_VARIABLE
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to SIGKILL this process when the *thread* that spawned it ends; survives execve.
+
+    Callers spawn from their main thread, for that reason. A parent that is already gone is not noticed here: whoever calls
+    this compares ``os.getppid()`` with what it expects.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def time_namespace() -> str:
+    """Clocks of two processes can be compared only if this is the same for both."""
+    try:
+        return os.readlink("/proc/self/ns/time")
+    except OSError:  # a kernel without time namespaces has one time
+        return ""
+
+
+def members(session: int, holder: str) -> list[int]:
+    """Processes of a replica's driver: its session's, and any that carry the holder's mark in their environment.
+
+    Python workers leave the process group but stay in the session; a user's daemonized child leaves both and keeps its
+    environment. A process that cleared its environment after leaving the session is not found.
+    """
+    mark = f"{HOLDER_VARIABLE}={holder}".encode()
+    found = []
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or (pid := int(entry.name)) == os.getpid():
+            continue
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            if fields[0] in (b"Z", b"X"):
+                continue
+            if int(fields[3]) == session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
+def kill_all(session: int, holder: str, *, within: float) -> bool:
+    """SIGKILL every member, again and again until none is left or ``within`` seconds are over. True when none is left."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(session, signal.SIGKILL)  # the driver and its JVM at once, before any scan
+    give_up = time.monotonic() + within
+    while True:
+        alive = members(session, holder)
+        for pid in alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not alive:
+            return True
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(0.005)
+
+
+class Alive:
+    """A replica's own proof of life: a shared flock on ``path``, inherited by its children."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.set_inheritable(self.descriptor, True)
+        fcntl.flock(self.descriptor, fcntl.LOCK_SH)
+        self.inode = os.fstat(self.descriptor).st_ino
+        os.write(self.descriptor, boot_id().encode())
+
+    def leave(self) -> None:
+        self.path.unlink(missing_ok=True)
+        os.close(self.descriptor)
+
+
+def join_alive(path: str) -> int:
+    """Take part in a replica's proof of life, for a process that could not inherit it. Exits when the replica is given up."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+            return descriptor
+    except OSError:
+        pass
+    sys.stderr.write("understudy: this replica was declared dead; a late process of it does not start\n")
+    os._exit(87)
+
+
+def all_gone(path: Path, inode: int, boot: str) -> bool:
+    """Whether every process that held the flock is gone: evidence.
+
+    Nothing is concluded from a missing file or from another inode. A different boot id is evidence by itself: these are local
+    file systems, so the machine has restarted. Frees the name, so that a late process of that replica cannot join any more.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_ino != inode:
+            return False
+        if os.read(descriptor, 64).decode(errors="replace") != boot or boot != boot_id():
+            return boot != boot_id() and boot != ""
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink(missing_ok=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,187 @@
+"""One driver: its process and JVM, its gate, its channel. Made for one start, never reused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.errors import UnderstudyError
+from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.messages import (
+    CHANNEL_VARIABLE,
+    HOLDER_VARIABLE,
+    SPEC_VARIABLE,
+    Attached,
+    DriverSpec,
+    Ended,
+    Message,
+    decode,
+    encode,
+)
+from understudy.processes import Alive, kill_all, members
+from understudy.supervisor.kill_timer import KillTimer
+
+#: Seconds killing may take before we say so; a process in uninterruptible sleep takes as long as it takes.
+_KILL_WITHIN = 30.0
+
+
+def gate_directory() -> Path:
+    """Shared memory where there is some; gates need no disk and must not wait for one."""
+    shm = Path("/dev/shm")  # noqa: S108 - gates are created exclusively and readable by this user only
+    return shm if os.access(shm, os.W_OK) else Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp"))  # noqa: S108
+
+
+def may_lower_priority() -> bool:
+    """Whether a process we put on SCHED_IDLE can be taken off it again."""
+    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20
+
+
+class Driver:
+    """``on_message`` gets every message, ``on_exit`` the exit code once, when the process or its JVM is gone."""
+
+    def __init__(
+        self,
+        spec: DriverSpec,
+        gate: GateWriter,
+        alive: Alive,
+        on_message: Callable[[Driver, Message], None],
+        on_exit: Callable[[Driver, int], None],
+    ) -> None:
+        self.spec = spec
+        self.gate = gate
+        self.ended: Ended | None = None
+        self._on_message = on_message
+        self._on_exit = on_exit
+        self._loop = asyncio.get_running_loop()
+        self._idle = spec.idle
+        self._activity = Activity(gate.path.with_name(gate.path.name + ".activity"), create=True)
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._socket = ours
+        self._unread = b""
+        environment = {
+            **os.environ,
+            SPEC_VARIABLE: spec.encode(),
+            CHANNEL_VARIABLE: f"{theirs.fileno()},{alive.descriptor}",
+            HOLDER_VARIABLE: spec.holder,
+        }
+        # From the main thread: the kernel counts the parent that PR_SET_PDEATHSIG watches by thread.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "understudy.driver"],
+            env=environment,
+            pass_fds=(theirs.fileno(), alive.descriptor),
+            start_new_session=True,
+        )
+        theirs.close()
+        self.pid = self._process.pid
+        self._watched = [os.pidfd_open(self.pid)]
+        self._loop.add_reader(self._watched[0], self._driver_gone)
+        self._loop.add_reader(self._socket, self._readable)
+        self.kill_timer = KillTimer(gate, self._activity, self._kill_at_deadline)
+        self.killed_because = ""
+
+    def say(self, message: Message) -> None:
+        with suppress(OSError):  # a dead driver hears nothing; its exit is reported elsewhere
+            self._socket.send(encode(message))
+
+    def show(self, view: View) -> None:
+        self.gate.publish(view)
+
+    def kill_now(self, reason: str) -> None:
+        """SIGKILL what can be reached without a look around; ``bury`` makes sure of the rest. May be called from any thread."""
+        self.killed_because = self.killed_because or reason
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, 9)
+
+    async def bury(self) -> None:
+        """Return when every process of the session is gone, whatever it takes; then forget the gate."""
+        self.show(View(State.REVOKED, self.gate.view.token))
+        while not await asyncio.to_thread(kill_all, self.pid, self.spec.holder, within=_KILL_WITHIN):
+            sys.stderr.write(f"understudy: processes of driver {self.pid} do not die\n")
+        await asyncio.to_thread(self._process.wait)
+        self._close()
+
+    def lift_priority(self) -> None:
+        """Back to the ordinary scheduling class, every thread of every process."""
+        if not self._idle:
+            return
+        self._idle = False
+        for _ in range(2):  # a second time for threads that were being made meanwhile
+            for pid in members(self.pid, self.spec.holder):
+                with suppress(OSError):
+                    for thread in os.listdir(f"/proc/{pid}/task"):
+                        with suppress(OSError):
+                            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+
+    def _kill_at_deadline(self, reason: str) -> None:
+        self.kill_now(reason)
+        kill_all(self.pid, self.spec.holder, within=_KILL_WITHIN)
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._socket)
+            return
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            try:
+                message = decode(line)
+            except UnderstudyError as error:
+                self.kill_now(str(error))
+                return
+            if isinstance(message, Attached):
+                self._watch_jvm(message.jvm)
+            if isinstance(message, Ended):
+                self.ended = message
+            self._on_message(self, message)
+
+    def _watch_jvm(self, pid: int) -> None:
+        """A JVM's death is seen here, not only in Python: user code may hold the interpreter's lock."""
+        with suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            self._watched.append(descriptor)
+            self._loop.add_reader(descriptor, self._jvm_gone, descriptor)
+
+    def _jvm_gone(self, descriptor: int) -> None:
+        self._loop.remove_reader(descriptor)
+        if self.ended is None:
+            self.kill_now("the JVM died")
+
+    def _driver_gone(self) -> None:
+        self._loop.remove_reader(self._watched[0])
+        self._readable_rest()
+        self._on_exit(self, self._process.wait())
+
+    def _readable_rest(self) -> None:
+        """Last words may still be in the socket."""
+        self._socket.setblocking(False)
+        with suppress(OSError):
+            self._readable()
+
+    def _close(self) -> None:
+        self.kill_timer.stop()
+        for descriptor in self._watched:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self._watched.clear()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self.gate.path.with_name(self.gate.path.name + ".activity").unlink(missing_ok=True)
+        self.gate.discard()
+
+
+def new_gate(holder: str) -> GateWriter:
+    return GateWriter(gate_directory() / f"understudy-{holder[:8]}-{uuid.uuid4().hex[:12]}")

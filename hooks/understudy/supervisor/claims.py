@@ -1,0 +1,80 @@
+"""Claiming a job for one start of a driver: the job's document first, then the floor in HA storage.
+
+The order is the protocol's: lock, job document, and the roots last, by the driver. Nothing read before its claim is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from understudy.documents.model import DocumentStore
+from understudy.errors import IdentityConflict, JobFailed, LeadershipLost
+from understudy.fencing.claim import Claim, Refused, claim, floor
+from understudy.fencing.token import Token
+from understudy.ha.job import Job, JobStore
+from understudy.supervisor.settings import RunSettings
+
+_FLOOR = "claim"
+#: How often the lock is raised above a higher token that was met; more than once or twice means two leaders that both are.
+_RAISES = 3
+
+
+class Lock(Protocol):
+    async def raise_above(self, epoch: int) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobClaims:
+    settings: RunSettings
+    holder: str
+    jobs: JobStore
+    floor_store: DocumentStore
+
+    async def begin_attempt(self, epoch: int, lock: Lock) -> Job | None:
+        """The job under a new token of ``epoch`` or above; ``None`` when the lock is lost on the way.
+
+        A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else.
+        """
+        for _ in range(_RAISES):
+            try:
+                job = await self.jobs.begin_attempt(epoch, self.holder, await floor(self.floor_store, _FLOOR))
+            except LeadershipLost:
+                current = await self.jobs.read()
+                met = current.token if current is not None else Token(epoch, 0)
+            else:
+                if job.status.terminal or (found := await self._claim_floor(job.token)) is None:
+                    return job
+                met = found
+            raised = await lock.raise_above(met.epoch)
+            if raised is None:
+                return None
+            epoch = raised
+        return None
+
+    async def _claim_floor(self, token: Token) -> Token | None:
+        """Write ``token`` into HA storage; the higher token that stands there, if one does."""
+        settings = self.settings
+        ours = Claim(token, self.holder, settings.cluster, settings.job, settings.lock_kind)
+        answer = await claim(self.floor_store, _FLOOR, ours)
+        if not isinstance(answer, Refused):
+            return None
+        if answer.reason != "higher-token" or answer.current is None:
+            raise IdentityConflict(
+                f"HA storage is claimed: {answer}", where=str(settings.home), remedy="Use another --cluster-id"
+            )
+        return answer.current.token
+
+    async def highest_epoch(self) -> int:
+        """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots."""
+        job = await self.jobs.read()
+        if job is not None and job.status.terminal:
+            raise JobFailed("the job has ended, and nobody leads it any more", where=self.jobs.name)
+        roots = (
+            []
+            if job is None
+            else [Path(root.removeprefix("file:")) for root in job.roots if root.startswith(("/", "file:"))]
+        )
+        found = await floor(self.floor_store, _FLOOR, roots)
+        return max(found, 0 if job is None else job.token.epoch)

@@ -1,0 +1,64 @@
+"""What the control loop handles, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.ha.job import Job
+    from understudy.messages import Message
+    from understudy.supervisor.child import Driver
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """The lock was granted to us."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """``driver`` said something. A message of a driver that was replaced meanwhile is not answered."""
+
+    driver: Driver
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    driver: Driver
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Our leading driver is dead and buried; ``reason`` says of what. Comes again while the documents cannot be written."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Our leading driver's script came to its end. Comes again while the documents cannot be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """Another replica brought the job to its end."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    why: str
+
+
+Happening = Led | Lost | Heard | Exited | Died | Finished | JobEnded | Stop

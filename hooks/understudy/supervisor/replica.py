@@ -1,0 +1,523 @@
+"""One replica's control loop: elector, driver and evidence meet here, and nowhere else.
+
+Everything that happens becomes an entry in one queue and is handled one at a time, so no two decisions overlap. Three things do
+not wait for that queue, because they must not wait for anything: deadlines written to the gate on a renewal, revocation of the
+gate and SIGKILL on loss, and the kill timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import time
+import uuid
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.clock import BootClock, Instant, instant
+from understudy.documents.filesystem import FilesystemDocumentStore
+from understudy.election.elector import Elector
+from understudy.election.facts import Grant
+from understudy.errors import (
+    DocumentEmptied,
+    DocumentError,
+    DocumentUnreadable,
+    IdentityConflict,
+    JobFailed,
+    LeadershipLost,
+    ScriptProblem,
+    UnderstudyError,
+)
+from understudy.events import Log
+from understudy.fencing.gate import State, View
+from understudy.fencing.token import Token
+from understudy.ha.job import Job, JobStore, Status
+from understudy.ha.replicas import ReplicaStore
+from understudy.messages import (
+    Attached,
+    ClaimRefused,
+    Committed,
+    DriverSpec,
+    Ended,
+    Granted,
+    Hello,
+    Message,
+    Reclaim,
+    Roots,
+    Standing,
+    Started,
+    Suspend,
+    Suspended,
+)
+from understudy.processes import Alive, time_namespace
+from understudy.supervisor import restart
+from understudy.supervisor.child import Driver, may_lower_priority, new_gate
+from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Stop
+from understudy.supervisor.roster import Roster
+from understudy.supervisor.settings import RunSettings
+
+#: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
+_YIELD = 15.0
+#: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
+_LOOK_FIRST = 1.0
+_NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
+
+
+class Replica:
+    """Also the elector's candidate: ``granted``, ``renewed`` and ``lost`` are its calls."""
+
+    def __init__(self, settings: RunSettings, fence_jar: Path, log: Log) -> None:
+        self._settings = settings
+        self._fence_jar = fence_jar
+        self._log = log
+        self._holder = str(uuid.uuid4())
+        home = settings.home
+        request = settings.timings.request
+        documents = FilesystemDocumentStore(home / "documents", request, log=log)
+        self._jobs = JobStore(documents, settings.job_name, settings.job, str(settings.script))
+        self._replicas = ReplicaStore(documents, settings.replicas_name)
+        self._claims = JobClaims(settings, self._holder, self._jobs, FilesystemDocumentStore(home / "floor", request))
+        self._clock = BootClock()
+        self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
+        self._elector = Elector(
+            documents,
+            settings.lock_name,
+            self._holder,
+            settings.timings,
+            self._clock,
+            self,
+            log,
+            floor=self._highest_epoch,
+            generation=settings.generation,
+            lock_kind=settings.lock_kind,
+        )
+        self._alive = Alive(home / "alive" / self._holder)
+        self._evidence = EvidenceWatch(home / "alive", self._replicas, self._leader_elsewhere, self._leader_died)
+        self._roster = Roster(
+            self._replicas, self._alive, settings.generation, self._clock, log, self._evidence.is_dead
+        )
+        self._driver: Driver | None = None
+        self._spawning: asyncio.Task[None] | None = None
+        self._token = Token(0, 0)
+        self._epoch: int | None = None  # of the grant this replica leads under
+        self._sent_at = 0.0
+        self._detected = False
+        self._ended_job: Job | None = None  # found ended while claiming
+        self._standing = _NOT_REHEARSED
+        self._rehearsed_at = 0.0
+        self._suspended = asyncio.Event()
+        self._standby_failures = 0
+
+    # The elector's calls: synchronous, and quick.
+
+    def granted(self, grant: Grant) -> None:
+        self._happenings.put_nowait(Led(grant.epoch))
+
+    def renewed(self, sent_at: float) -> None:
+        self._sent_at = sent_at
+        if self._driver is not None and self._driver.gate.view.state is State.OPEN:
+            self._driver.show(self._open_view())
+
+    def lost(self, reason: str) -> None:
+        if self._driver is not None and self._epoch is not None:
+            self._driver.show(View(State.REVOKED, self._token))
+            self._driver.kill_now(reason)
+        self._happenings.put_nowait(Lost(reason))
+
+    # The loop.
+
+    async def run(self) -> int:
+        """Until the job ends or this replica is told to stop; the process's exit code."""
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await self._replicas.join(self._settings.job)
+            job = await self._jobs.read()
+            if job is not None and job.status.terminal:
+                return self._already_ended(job)
+            await self._publish()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
+            tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
+            self._respawn()
+            return await self._handle()
+        except UnderstudyError:
+            await self._retire()
+            raise
+        finally:
+            tasks += [self._spawning] if self._spawning is not None else []
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._bury_driver()
+            await self._roster.leave()
+            self._alive.leave()
+
+    async def _handle(self) -> int:
+        while True:
+            happening = await self._happenings.get()
+            try:
+                code = await self._answer(happening)
+            except (DocumentUnreadable, DocumentEmptied):
+                raise
+            except DocumentError as error:
+                # Nothing is decided while documents cannot be reached; meanwhile the gate's deadlines and the kill timer hold.
+                self._log.say("unreachable", str(error))
+                asyncio.get_running_loop().call_later(
+                    self._settings.timings.retry, self._happenings.put_nowait, happening
+                )
+            else:
+                if code is not None:
+                    return code
+
+    async def _answer(self, happening: Happening) -> int | None:
+        """The exit code, once there is one. May be called again with the same happening after a ``DocumentError``."""
+        match happening:
+            case Led(epoch):
+                return await self._lead(epoch)
+            case Lost(reason):
+                await self._step_down(reason)
+            case Heard(driver, message) if driver is self._driver:
+                await self._hear(message)
+            case Exited(driver, status) if driver is self._driver:
+                await self._driver_exited(status)
+            case Died(reason) if self._epoch is not None:
+                return await self._recover(reason)
+            case Finished() if self._epoch is not None:
+                return await self._end_job(Status.FINISHED, "the script ended")
+            case JobEnded(job):
+                return self._already_ended(job)
+            case Stop(why):
+                return await self._stop(why)
+            case Heard() | Exited() | Died() | Finished():
+                pass  # of a driver, or a time as leader, that is over
+        return None
+
+    # Leading.
+
+    async def _lead(self, epoch: int) -> int | None:
+        """Claim, then open the gate; the driver claims its roots behind it."""
+        if not self._detected:
+            self._detected = True
+            self._log.say("detected", "nobody holds the lease any more", how="lease")
+        if not await self._begin_attempt(epoch):
+            self._detected = False
+            return None
+        self._detected = False
+        if (job := self._ended_job) is not None:
+            await self._retire()
+            return self._already_ended(job)
+        if self._driver is None:
+            self._spawn(idle=False)
+        else:
+            self._open_gate()
+            self._driver.lift_priority()
+        await self._publish()
+        return None
+
+    async def _begin_attempt(self, epoch: int) -> bool:
+        """A new token for one start of a driver. False when the lock was lost on the way: the elector says so by itself."""
+        began = time.monotonic()
+        self._ended_job = None
+        job = await self._claims.begin_attempt(epoch, self._elector)
+        if job is None:
+            return False
+        if job.status.terminal:
+            self._ended_job = job
+            return True
+        self._epoch, self._token = job.token.epoch, job.token
+        seconds = round(time.monotonic() - began, 4)
+        self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
+        return True
+
+    def _open_gate(self) -> None:
+        if self._driver is not None:
+            self._driver.show(self._open_view())
+            self._driver.say(Granted(int(self._token)))
+
+    def _open_view(self) -> View:
+        """Deadlines count from the moment the last confirmed renewal was *sent*, carried over to both clocks."""
+        timings = self._settings.timings
+        now = instant()
+        passed = now.boottime_ns - int(self._sent_at * 1e9)
+        sent = Instant(now.boottime_ns - passed, now.monotonic_ns - passed)
+        close = sent.plus(timings.renew)
+        return View(State.OPEN, self._token, close, sent.plus(timings.kill_after), close.plus(timings.grace))
+
+    async def _step_down(self, reason: str) -> None:
+        """Leadership is gone: bury the driver, and become a standby again."""
+        if self._epoch is None:
+            return
+        self._log.say("stepped-down", reason, epoch=self._epoch)
+        self._epoch = None
+        await self._bury_driver()
+        await self._publish()
+        self._respawn()
+
+    # The driver.
+
+    def _spawn(self, *, idle: bool) -> None:
+        settings = self._settings
+        gate = new_gate(self._holder)
+        spec = DriverSpec(
+            holder=self._holder,
+            cluster=settings.cluster,
+            job=settings.job,
+            lock_kind=settings.lock_kind,
+            gate=str(gate.path),
+            alive=str(self._alive.path),
+            fence_jar=str(self._fence_jar),
+            fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
+            write_timeout=settings.timings.write_timeout,
+            checkpoints=str(settings.home / "checkpoints" / settings.job),
+            scratch=str(self._scratch),
+            rehearse=settings.rehearse,
+            rounds=settings.rehearse_rounds,
+            every=settings.rehearse_every,
+            parent=os.getpid(),
+            idle=idle and may_lower_priority(),
+            script=str(settings.script.resolve()),
+            arguments=list(settings.arguments),
+            submit=list(settings.submit),
+        )
+        self._driver = Driver(
+            spec,
+            gate,
+            self._alive,
+            self._overhear,
+            lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
+        )
+        if self._epoch is not None:
+            self._open_gate()
+
+    async def _spawn_when_quiet(self, pause: float) -> None:
+        """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
+        await asyncio.sleep(pause)
+        began = self._clock.now()
+        leader: str | None = None
+        while self._epoch is None and self._clock.now() < began + _YIELD:
+            leader = self._leader_elsewhere()
+            with suppress(DocumentError):
+                job = await self._jobs.read()
+                if job is not None and job.status.terminal:
+                    self._happenings.put_nowait(JobEnded(job))
+                    return
+                if leader is not None and job is not None and job.holder == leader and job.serving == job.token:
+                    break
+            if leader is None and self._clock.now() > began + _LOOK_FIRST:
+                break
+            await asyncio.sleep(0.1)
+        if self._driver is None:
+            self._spawn(idle=leader is not None and self._epoch is None)
+
+    def _respawn(self, pause: float = 0.0) -> None:
+        self._spawning = asyncio.create_task(self._spawn_when_quiet(pause))
+
+    async def _bury_driver(self) -> None:
+        driver, self._driver = self._driver, None
+        self._standing = _NOT_REHEARSED
+        self._elector.ready(False)
+        if driver is not None:
+            await driver.bury()
+        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+    def _overhear(self, driver: Driver, message: Message) -> None:
+        """What a stopping replica waits for inside its handler cannot come through the queue."""
+        if isinstance(message, Suspended):
+            self._suspended.set()
+        else:
+            self._happenings.put_nowait(Heard(driver, message))
+
+    async def _hear(self, message: Message) -> None:
+        assert self._driver is not None
+        epoch = self._token.epoch
+        match message:
+            case Hello(boottime_ns=there, time_namespace=namespace):
+                if namespace != time_namespace() or there > instant().boottime_ns:
+                    self._driver.kill_now("its clocks are not ours")
+            case Attached(spark=version):
+                self._log.say("attached", f"Spark {version} is up behind the gate")
+            case Standing():
+                await self._note_standing(message)
+            case Roots(roots):
+                await self._note(self._jobs.claims(self._token, tuple(roots)))
+            case ClaimRefused(root, reason, token):
+                await self._claim_refused(root, reason, Token.from_int(token))
+            case Started(queries, claimed, seconds):
+                facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
+                self._log.say("started", f"queries that run now: {queries}", epoch=epoch, **facts)
+            case Committed(root, batch, seconds):
+                self._log.say("first-commit", f"batch {batch} of {root}", epoch=epoch, seconds=round(seconds, 3))
+                await self._note(self._jobs.serving(self._token, time.time()))
+            case Ended(code, error):
+                self._log.say("script-ended", error or "the script ended", code=code)
+            case other:
+                self._driver.kill_now(f"a driver does not say {other}")
+
+    async def _note(self, write: Coroutine[object, object, Job]) -> None:
+        """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
+        try:
+            await write
+        except (LeadershipLost, DocumentError) as error:
+            self._log.say("unnoted", str(error))
+
+    async def _note_standing(self, standing: Standing) -> None:
+        changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
+        self._standing = standing
+        if standing.rehearsed:
+            self._rehearsed_at = time.time()
+            self._standby_failures = 0
+        if standing.rounds >= self._settings.rehearse_rounds and self._driver is not None:
+            self._driver.lift_priority()
+        if changed:
+            event = "rehearsed" if standing.rehearsed else "not-rehearsed"
+            self._log.say(
+                event, standing.reason or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
+            )
+        self._elector.ready(standing.rehearsed)
+        await self._publish()
+
+    async def _claim_refused(self, root: str, reason: str, found: Token) -> None:
+        """A root holds more than our token: raise the lock above it, or give up what belongs to someone else."""
+        if reason != "higher-token":
+            raise IdentityConflict(
+                f"already claimed ({reason})", where=root, remedy="Use another checkpoint location or cluster id"
+            )
+        raised = await self._elector.raise_above(found.epoch)
+        if raised is not None and await self._begin_attempt(raised) and self._driver is not None:
+            self._driver.show(self._open_view())
+            self._driver.say(Reclaim(int(self._token)))
+
+    async def _driver_exited(self, status: int) -> None:
+        assert self._driver is not None
+        ended, why = self._driver.ended, self._driver.killed_because
+        await self._bury_driver()
+        reason = (ended.error if ended is not None else "") or why or f"the driver ended with status {status}"
+        if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
+            self._refuse(ended)
+        if self._epoch is None:
+            self._standby_failures += 1
+            self._log.say("standby-ended", reason, failures=self._standby_failures)
+            await self._publish()
+            self._respawn(min(60.0, self._settings.restart_delay * 2 ** min(self._standby_failures - 1, 6)))
+        elif ended is not None and ended.code == 0:
+            self._happenings.put_nowait(Finished())
+        else:
+            self._log.say("driver-died", reason, epoch=self._epoch)
+            self._happenings.put_nowait(Died(reason))
+
+    def _refuse(self, ended: Ended) -> None:
+        """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""
+        if self._epoch is None and self._leader_elsewhere() is not None:
+            return
+        if ended.code == 0:
+            remedy = "Start a streaming query, or write a result"
+            raise ScriptProblem("the script ended without starting a query or writing anything", remedy=remedy)
+        error = UnderstudyError(ended.error)
+        error.exit_code = ended.code
+        raise error
+
+    async def _recover(self, reason: str) -> int | None:
+        """The leading driver died under a living supervisor: hand over to a rehearsed standby, else start again in place."""
+        settings = self._settings
+        try:
+            job = await self._jobs.failed_once(self._token, time.time(), settings.restart_window, reason)
+        except LeadershipLost as lost:
+            await self._step_down(str(lost))
+            return None
+        decision = restart.decide(
+            job.failures,
+            time.time(),
+            attempts=settings.restart_attempts,
+            delay=settings.restart_delay,
+            window=settings.restart_window,
+        )
+        match decision:
+            case restart.GiveUp(why):
+                return await self._end_job(Status.FAILED, f"{why}; the last: {reason}")
+            case restart.Restart(delay):
+                if (successor := await self._roster.successor()) is not None:
+                    await self._elector.release(successor)
+                    self._epoch = None
+                    await self._publish()
+                    self._respawn(delay)
+                    return None
+                await asyncio.sleep(delay)
+                await self._restart_in_place()
+        return None
+
+    async def _restart_in_place(self) -> None:
+        if self._epoch is not None and await self._begin_attempt(self._epoch):
+            self._log.say("restarted", f"the driver starts again in place under token {self._token}", epoch=self._epoch)
+            self._spawn(idle=False)
+
+    # Ends.
+
+    async def _end_job(self, status: Status, reason: str) -> int | None:
+        try:
+            job = await self._jobs.end(self._token, status, reason)
+        except LeadershipLost as lost:
+            await self._step_down(str(lost))
+            return None
+        await self._retire()
+        return self._already_ended(job)
+
+    async def _retire(self) -> None:
+        """Give the lead back, if it is ours, once no process of the driver is left."""
+        self._elector.stop()
+        await self._bury_driver()
+        if self._epoch is not None:
+            await self._elector.release(None)
+
+    def _already_ended(self, job: Job) -> int:
+        self._log.say("job-ended", f"job {job.job} is {job.status}: {job.reason}", status=job.status.value)
+        return 0 if job.status is Status.FINISHED else JobFailed.exit_code
+
+    async def _stop(self, why: str) -> int:
+        """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
+        self._log.say("stopping", f"told to by {why}", epoch=self._epoch)
+        self._elector.stop()
+        if self._epoch is not None:
+            if self._driver is not None:
+                self._driver.say(Suspend(self._settings.stop_patience))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + 0.2)
+            successor = await self._roster.successor()
+            await self._bury_driver()
+            await self._elector.release(successor)
+        return 0
+
+    # What others see, and what is seen of others.
+
+    async def _publish(self) -> None:
+        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._epoch is not None)
+
+    def _leader_elsewhere(self) -> str | None:
+        view = self._elector.view
+        if view.leader is None or view.released or view.leader == self._holder:
+            return None
+        return view.leader
+
+    def _leader_died(self, holder: str) -> None:
+        self._detected = True
+        self._log.say("detected", "every process of the leader is gone", how="evidence", leader=holder)
+        self._elector.evidence(holder)
+
+    async def _highest_epoch(self) -> int:
+        """Asked by the elector before it acquires. A job that has ended is never led again."""
+        try:
+            return await self._claims.highest_epoch()
+        except JobFailed:
+            job = await self._jobs.read()
+            if job is not None:
+                self._happenings.put_nowait(JobEnded(job))
+            raise
+
+    @property
+    def _scratch(self) -> Path:
+        return self._settings.home / "scratch" / self._holder

@@ -1,0 +1,94 @@
+"""What this replica says of itself to the others, and whom of them it would hand over to."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from understudy.clock import Clock
+from understudy.errors import UnderstudyError
+from understudy.events import Log
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.messages import Standing
+from understudy.processes import Alive, boot_id
+
+#: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
+_REFRESH = 60.0
+
+
+class Roster:
+    """``is_dead`` is the evidence watch's: an entry of a replica whose processes are all gone is taken out, and never a successor."""
+
+    def __init__(
+        self,
+        replicas: ReplicaStore,
+        alive: Alive,
+        generation: str,
+        clock: Clock,
+        log: Log,
+        is_dead: Callable[[Replica], bool],
+    ) -> None:
+        self._replicas = replicas
+        self._alive = alive
+        self._generation = generation
+        self._clock = clock
+        self._log = log
+        self._is_dead = is_dead
+        self._since = time.time()
+        self._holder = alive.path.name
+        self._published: Replica | None = None
+        self._published_at = 0.0
+
+    async def publish(self, standing: Standing, rehearsed_at: float, *, leads: bool) -> None:
+        """Say how things stand, if others do not know it yet. A backend that does not answer costs a line in the log."""
+        entry = Replica(
+            holder=self._holder,
+            role="leader" if leads else "standby",
+            rehearsed=standing.rehearsed and not leads,
+            how=standing.how,
+            rounds=standing.rounds,
+            rehearsed_at=rehearsed_at,
+            held=standing.held,
+            reason=standing.reason,
+            generation=self._generation,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            inode=self._alive.inode,
+            boot=boot_id(),
+            since=self._since,
+        )
+        if not self._news(entry):
+            return
+        try:
+            gone = [each.holder for each in await self._others() if self._is_dead(each)]
+            await self._replicas.publish(entry, gone)
+        except UnderstudyError as error:
+            self._log.say("unpublished", str(error))
+            return
+        self._published, self._published_at = entry, self._clock.now()
+
+    async def leave(self) -> None:
+        with suppress(UnderstudyError):
+            await self._replicas.leave(self._holder)
+
+    async def successor(self) -> str | None:
+        """A living, rehearsed standby; of several, the one that rehearsed most, then last."""
+        with suppress(UnderstudyError):
+            ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
+            if ready:
+                return max(ready, key=lambda each: (each.rounds, each.rehearsed_at)).holder
+        return None
+
+    async def _others(self) -> list[Replica]:
+        return [each for each in await self._replicas.read() if each.holder != self._holder]
+
+    def _news(self, entry: Replica) -> bool:
+        before = self._published
+        if before is None or self._clock.now() - self._published_at > _REFRESH:
+            return before != entry
+        return (before.role, before.rehearsed, before.how, before.held, before.reason) != (
+            *(entry.role, entry.rehearsed, entry.how, entry.held, entry.reason),
+        )

@@ -1,0 +1,77 @@
+"""What ``understudy run`` was told, checked, and the places derived from it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from understudy.errors import ScriptProblem, SettingsError
+from understudy.settings import Timings, check_id
+
+REHEARSALS = ("live", "synthetic", "plan", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """One replica's settings. ``rehearse_every`` and ``stop_patience`` in seconds; ``restart_window`` too."""
+
+    script: Path
+    arguments: tuple[str, ...]
+    submit: tuple[str, ...]
+    cluster: str
+    job: str
+    ha_dir: Path
+    timings: Timings
+    rehearse: str = "live"
+    rehearse_rounds: int = 4
+    rehearse_every: float = 30.0
+    stop_patience: float = 0.5
+    restart_attempts: int = 10
+    restart_delay: float = 1.0
+    restart_window: float = 600.0
+    lock_kind: str = field(default="file", init=False)
+
+    def __post_init__(self) -> None:
+        check_id(self.cluster, "--cluster-id")
+        check_id(self.job, "--job-id")
+        if not self.script.is_file():
+            raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
+        if self.rehearse not in REHEARSALS:
+            raise SettingsError(
+                f"unknown mode {self.rehearse!r}", where="--rehearse", remedy=f"Choose one of {', '.join(REHEARSALS)}"
+            )
+        for name, least in (("rehearse_rounds", 1), ("restart_attempts", 0)):
+            if getattr(self, name) < least:
+                raise SettingsError(
+                    f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"
+                )
+        for name in ("rehearse_every", "stop_patience", "restart_delay", "restart_window"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(
+                    f"{getattr(self, name)} s is not above 0", where=f"--{name.replace('_', '-')}", remedy="Raise it"
+                )
+
+    @property
+    def home(self) -> Path:
+        return self.ha_dir / self.cluster
+
+    @property
+    def lock_name(self) -> str:
+        return f"{self.cluster}-lock"
+
+    @property
+    def job_name(self) -> str:
+        return f"{self.cluster}-{self.job}"
+
+    @property
+    def replicas_name(self) -> str:
+        return f"{self.cluster}-replicas"
+
+    @property
+    def generation(self) -> str:
+        """Digest of what runs: script, arguments and spark-submit options. A changed script is an upgrade, not another job."""
+        digest = hashlib.sha256(self.script.read_bytes())
+        for part in (*self.arguments, "--", *self.submit):
+            digest.update(part.encode() + b"\0")
+        return digest.hexdigest()[:12]

@@ -1,0 +1,160 @@
+"""A supervisor's place taken by a test: a real driver process behind a real gate, led by hand."""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from understudy.clock import NEVER, Instant, instant
+from understudy.environment import find_fence, find_java, spark_version
+from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.token import Token
+from understudy.messages import (
+    CHANNEL_VARIABLE,
+    HOLDER_VARIABLE,
+    SPEC_VARIABLE,
+    Attached,
+    DriverSpec,
+    Granted,
+    Message,
+    decode,
+    encode,
+)
+from understudy.processes import Alive, kill_all
+
+M = TypeVar("M", bound=Message)
+PATIENCE = 120.0
+
+
+class Rig:
+    """``home`` holds everything; ``said`` every message so far. Leaving the context kills whatever is left."""
+
+    def __init__(
+        self, home: Path, script: str, *arguments: str, rehearse: str = "off", rounds: int = 2, every: float = 30.0
+    ) -> None:
+        self.home = home
+        self.holder = str(uuid.uuid4())
+        home.mkdir(parents=True, exist_ok=True)
+        self.script = home / "job.py"
+        self.script.write_text(script)
+        self.fence_log = home / f"fence-{self.holder}.jsonl"
+        self.output = home / f"output-{self.holder[:8]}.txt"
+        self.scratch = home / f"scratch-{self.holder[:8]}"
+        self.gate = GateWriter(home / f"gate-{self.holder[:8]}")
+        self.activity = Activity(Path(f"{self.gate.path}.activity"), create=True)
+        self.alive = Alive(home / "alive" / self.holder)
+        self.said: list[Message] = []
+        self._heard: queue.Queue[Message] = queue.Queue()
+        self._ours, theirs = socket.socketpair()
+        spec = DriverSpec(
+            holder=self.holder,
+            cluster="test",
+            job="test",
+            lock_kind="file",
+            gate=str(self.gate.path),
+            alive=str(self.alive.path),
+            fence_jar=os.environ.get("UNDERSTUDY_TEST_JAR") or str(find_fence(spark_version())),
+            fence_log=str(self.fence_log),
+            write_timeout=4.0,
+            checkpoints=str(home / "checkpoints"),
+            scratch=str(self.scratch),
+            rehearse=rehearse,
+            rounds=rounds,
+            every=every,
+            parent=os.getpid(),
+            idle=False,
+            script=str(self.script),
+            arguments=list(arguments),
+            submit=[
+                "--master",
+                "local[2]",
+                "--conf",
+                "spark.ui.enabled=false",
+                "--conf",
+                "spark.sql.shuffle.partitions=2",
+            ],
+        )
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(find_java().home),
+            SPEC_VARIABLE: spec.encode(),
+            CHANNEL_VARIABLE: f"{theirs.fileno()},{self.alive.descriptor}",
+            HOLDER_VARIABLE: self.holder,
+        }
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "understudy.driver"],
+                env=environment,
+                cwd=home,
+                pass_fds=(theirs.fileno(), self.alive.descriptor),
+                start_new_session=True,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        theirs.close()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            sys.stderr.write(f"--- output of the driver\n{self.text()}\n--- messages\n{self.said}\n")
+        self.kill()
+        self._ours.close()
+        self.gate.discard()
+        self.alive.leave()
+
+    def _listen(self) -> None:
+        try:
+            with self._ours.makefile("rb") as lines:
+                for line in lines:
+                    message = decode(line)
+                    self.said.append(message)
+                    self._heard.put(message)
+        except (OSError, ValueError):
+            return
+
+    def text(self) -> str:
+        return self.output.read_text(errors="replace")
+
+    def wait_for(self, kind: type[M], timeout: float = PATIENCE) -> M:
+        """The next message of this kind; ``queue.Empty`` when none comes."""
+        while True:
+            message = self._heard.get(timeout=timeout)
+            if isinstance(message, kind):
+                return message
+
+    def lead(
+        self, epoch: int = 1, attempt: int = 1, close: Instant = NEVER, kill: Instant = NEVER, park: Instant = NEVER
+    ) -> None:
+        """Open the gate and grant. Without deadlines the gate stays open until told otherwise."""
+        self.gate.publish(View(State.OPEN, Token(epoch, attempt), close, kill, park))
+        self.say(Granted(int(Token(epoch, attempt))))
+
+    def expire(self) -> None:
+        """The lease was not renewed: the close deadline passes now, the kill deadline has not come."""
+        self.gate.publish(View(State.OPEN, self.gate.view.token, instant(), NEVER, NEVER))
+
+    def revoke(self) -> None:
+        self.gate.publish(View(State.REVOKED, self.gate.view.token))
+
+    def say(self, message: Message) -> None:
+        self._ours.sendall(encode(message))
+
+    def attached(self) -> Attached:
+        return self.wait_for(Attached)
+
+    def kill(self) -> None:
+        kill_all(self.process.pid, self.holder, within=20)
+        self.process.wait()

@@ -1,0 +1,212 @@
+"""What a script meets on a standby and at the grant: a real driver process, led by hand."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from rig import Rig
+
+from understudy.errors import ScriptProblem
+from understudy.messages import Committed, Ended, Standing, Started
+
+HEADER = """
+import sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+rows = spark.readStream.schema("t timestamp, k string, v int").option("maxFilesPerTrigger", 1).csv("in")
+"""
+
+
+def feed(home: Path, *days: int) -> None:
+    (home / "in").mkdir(parents=True, exist_ok=True)
+    for day in days:
+        part = home / f".{day}"
+        part.write_text(f"2020-01-{day:02d} 00:00:00,a,{day}\n2020-01-{day:02d} 01:00:00,b,{day}\n")
+        part.rename(home / "in" / f"{day}.csv")
+
+
+def until(path: Path, text: str) -> None:
+    give_up = time.monotonic() + 120
+    while not (path.exists() and text in path.read_text(errors="replace")):
+        assert time.monotonic() < give_up, f"{text!r} never appeared in {path}"
+        time.sleep(0.05)
+
+
+def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path) -> None:
+    feed(tmp_path, 1, 2)
+    script = HEADER + (
+        "q = rows.writeStream.queryName('kept').foreachBatch(lambda b, i: open('trace', 'a').write(f'{i}\\n')).start()\n"
+        "print('started', flush=True)\n"
+        "before = time.monotonic()\n"
+        "ended = q.awaitTermination(1)\n"
+        "print('awaited', ended, q.isActive, q.name, len(spark.streams.active), flush=True)\n"
+        "q.stop()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        standing = rig.wait_for(Standing)
+        assert standing.held == "job.py:10"  # the question, not start()
+        assert "awaited" not in rig.text()
+        assert not (tmp_path / "trace").exists()
+        assert not (tmp_path / "checkpoints").exists()  # a standby makes nothing
+        rig.lead()
+        until(rig.output, "awaited False True kept 1")
+        assert rig.wait_for(Ended) == Ended(0, "", asked=True)
+    assert (tmp_path / "checkpoints" / "kept" / "offsets" / "0").exists()
+
+
+def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "def start(name, partitions):\n"
+        "    spark.conf.set('spark.sql.shuffle.partitions', partitions)\n"
+        "    counts = rows.groupBy('k').count()\n"
+        "    return counts.writeStream.queryName(name).outputMode('complete').format('noop').start()\n"
+        "start('two', 2); start('three', 3)\n"
+        "spark.conf.set('spark.sql.shuffle.partitions', 5)\n"
+        "spark.streams.awaitAnyTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(Standing)
+        rig.lead()
+        assert rig.wait_for(Started).queries == 2
+        for name, partitions in (("two", "2"), ("three", "3")):
+            offsets = tmp_path / "checkpoints" / name / "offsets" / "0"
+            until(offsets, "{")
+            settings = json.loads(offsets.read_text().splitlines()[1])["conf"]
+            assert settings["spark.sql.shuffle.partitions"] == partitions
+
+
+def test_batch_writers_and_commands_wait_and_say_where(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "spark.range(3).createOrReplaceTempView('three')\n"
+        "spark.sql('SHOW TABLES').collect()\n"
+        "print('harmless done', flush=True)\n"
+        "spark.range(3).write.mode('overwrite').parquet('batch')\n"
+        "spark.sql('CREATE TABLE IF NOT EXISTS made (v BIGINT) USING parquet')\n"
+        "spark.range(2).rdd.foreachPartition(lambda part: open('partition', 'a').write('x'))\n"
+        "print('written', flush=True)\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        standing = rig.wait_for(Standing)
+        assert standing.held == "job.py:11"
+        assert standing.reason == "held at job.py:11, not rehearsed"
+        until(rig.output, "harmless done")
+        assert not (tmp_path / "batch").exists()
+        rig.lead()
+        until(rig.output, "written")
+        assert rig.wait_for(Ended) == Ended(0, "", asked=True)
+        logged = [json.loads(line) for line in rig.fence_log.read_text().splitlines()]
+    assert {line["op"] for line in logged} >= {"setupJob", "commitJob"}  # the fenced commit protocol wrote it
+
+
+def test_a_closed_gate_holds_user_code_and_a_revoked_one_ends_the_script_through_every_except(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "spark.range(1).write.mode('overwrite').parquet('first')\n"
+        "print('first', flush=True)\n"
+        "while not Path('go').exists(): time.sleep(0.02)\n"
+        "while True:\n"
+        "    try:\n"
+        "        spark.range(1).write.mode('overwrite').parquet('second')\n"
+        "        print('second', flush=True); break\n"
+        "    except Exception:\n"
+        "        print('retrying', flush=True)\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        until(rig.output, "first")
+        rig.expire()
+        (tmp_path / "go").touch()
+        held = rig.wait_for(Standing)
+        assert held.held == "job.py:13"
+        assert rig.activity.running == 0  # it waits without counting as the user's code running
+        rig.revoke()
+        ended = rig.wait_for(Ended)
+        assert ended.code == 75
+        assert "may not write any more" in ended.error
+    assert not (tmp_path / "second").exists()
+
+
+def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_path: Path) -> None:
+    feed(tmp_path, 1, 2)
+    script = HEADER + (
+        "def write(batch, number):\n"
+        "    Path(f'in-{number}').touch()\n"
+        "    while not Path(f'out-{number}').exists(): time.sleep(0.02)\n"
+        "rows.writeStream.queryName('slow').foreachBatch(write).start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        until(tmp_path / "in-0", "")
+        assert rig.activity.running == 1
+        rig.expire()
+        (tmp_path / "out-0").touch()
+        give_up = time.monotonic() + 60
+        while rig.activity.running:
+            assert time.monotonic() < give_up
+            time.sleep(0.02)
+        assert not (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()  # held behind the closed gate
+        assert not (tmp_path / "in-1").exists()
+        rig.lead()
+        until(tmp_path / "in-1", "")
+        assert (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()
+
+
+def test_python_workers_hold_the_proof_of_life(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "@F.udf('string')\n"
+        "def who(v):\n"
+        "    import os\n"
+        "    alive = os.environ['UNDERSTUDY_ALIVE']\n"
+        "    mine = [n for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)"
+        " and os.path.samefile('/proc/self/fd/' + n, alive)]\n"
+        "    return str(len(mine))\n"
+        "rows.select(who('v').alias('held')).writeStream.queryName('held').format('text').start('out').awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        rig.wait_for(Committed)
+    written = "".join(part.read_text() for part in (tmp_path / "out").glob("part-*"))
+    assert set(written.split()) == {"1"}
+
+
+def test_a_query_without_name_and_checkpoint_is_refused_and_analysis_errors_surface_at_start(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "try:\n"
+        "    rows.groupBy('k').count().writeStream.queryName('x').format('noop').start()\n"  # append without watermark
+        "except Exception as error:\n"
+        "    print(type(error).__name__, flush=True)\n"
+        "rows.writeStream.format('noop').start()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        ended = rig.wait_for(Ended)
+        assert ended.code == ScriptProblem.exit_code
+        assert "neither a checkpoint location nor a name" in ended.error
+        assert "AnalysisException" in rig.text()
+
+
+def test_a_second_attempt_is_fenced_from_its_predecessor_in_place(tmp_path: Path) -> None:
+    """Attempt in the token: the same holder starts again under the same epoch, and the old driver, thawed, is refused."""
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "def slow(batch, number):\n"
+        "    Path('running').touch()\n"
+        "    while not Path('go').exists(): time.sleep(0.02)\n"
+        "rows.writeStream.queryName('one').foreachBatch(slow).start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as old:
+        old.lead(epoch=4, attempt=1)
+        until(tmp_path / "running", "")
+        (claim,) = (tmp_path / "checkpoints" / "one" / "_understudy").glob("claim@1")
+        raised = {**json.loads(claim.read_text()), "token": 4 << 32 | 2}
+        claim.with_name("claim@2").write_text(json.dumps(raised))
+        (tmp_path / "go").touch()
+        until(old.fence_log, "refused")
+        assert not (tmp_path / "checkpoints" / "one" / "commits" / "0").exists()

@@ -1,0 +1,66 @@
+"""What ``understudy run`` makes of its words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from understudy.cli.run import split
+from understudy.errors import SettingsError
+
+
+def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
+    words = "--conf a=b -c c=d --master=local[2] --verbose --jars x.jar job.py --conf theirs -v".split()
+    assert split(words) == (
+        ["--conf", "a=b", "-c", "c=d", "--master=local[2]", "--verbose", "--jars", "x.jar"],
+        "job.py",
+        ["--conf", "theirs", "-v"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cnf", "a=b", "job.py"], "--cnf: neither an option"),
+        (["--conf"], "--conf: no value"),
+        (["--conf", "a=b"], "no script is given"),
+        ([], "no script is given"),
+    ],
+)
+def test_words_that_are_nothing_are_refused_by_name(words: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        split(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["missing.py"], 6, "missing.py: no such script"),
+        (["--cluster-id", "Not_A_Label", "job.py"], 2, "--cluster-id: 'Not_A_Label' is not a DNS label"),
+        (["--profile", "quick", "job.py"], 2, "--profile: unknown profile 'quick'"),
+        (["--timing", "lease=4", "--profile", "fast", "job.py"], 2, "timings.lease: (retry 0.7 + renew 3.0"),
+        (["--timing", "lease", "job.py"], 2, "'lease' is not name=value"),
+        (["--rehearse", "loudly", "job.py"], 2, "--rehearse: unknown mode"),
+        (["--rehearse-every", "0", "job.py"], 2, "--rehearse-every: 0.0 s is not above 0"),
+        (["--ha-dir", "/proc/understudy", "job.py"], 2, "/proc/understudy"),
+    ],
+)
+def test_bad_input_is_one_line_with_its_field_and_a_documented_exit_code(
+    tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "job.py").write_text("pass\n")
+    base = [] if "--ha-dir" in words else ["--ha-dir", str(tmp_path / "ha")]
+    ended = subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", "run", *base, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert said in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in ended.stderr

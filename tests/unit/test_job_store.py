@@ -1,0 +1,111 @@
+"""The job's document: tokens checked on every write, nothing started over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from understudy.documents.model import Content
+from understudy.errors import DocumentEmptied, IdentityConflict, LeadershipLost
+from understudy.fencing.token import Token
+from understudy.ha.job import JobStore, Status
+from understudy.ha.replicas import ReplicaStore
+
+NAME = "flights-flights"
+
+
+def with_store(check: Callable[[MemoryDocumentStore, JobStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        store = MemoryDocumentStore(MemoryServer())
+        await check(store, JobStore(store, NAME, "flights", "flights.py"))
+
+    asyncio.run(run())
+
+
+def test_each_start_under_one_epoch_is_one_attempt_more() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        tokens = [(await jobs.begin_attempt(epoch, "a", 0)).token for epoch in (1, 1, 1, 2, 2)]
+        assert tokens == [Token(1, 1), Token(1, 2), Token(1, 3), Token(2, 1), Token(2, 2)]
+
+    with_store(check)
+
+
+def test_a_lower_epoch_begins_nothing() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(5, "a", 0)
+        with pytest.raises(LeadershipLost, match=r"under token 5\.1"):
+            await jobs.begin_attempt(4, "b", 5)
+
+    with_store(check)
+
+
+def test_a_predecessor_in_the_same_epoch_ends_nothing() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        old = (await jobs.begin_attempt(1, "a", 0)).token
+        await jobs.begin_attempt(1, "a", 1)
+        with pytest.raises(LeadershipLost):
+            await jobs.end(old, Status.FINISHED, "")
+
+    with_store(check)
+
+
+def test_a_finished_job_begins_no_further_attempt() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", 0)).token
+        await jobs.end(token, Status.FINISHED, "the script ended")
+        again = await jobs.begin_attempt(2, "b", 1)
+        assert (again.status, again.token) == (Status.FINISHED, token)
+
+    with_store(check)
+
+
+def test_a_missing_document_is_a_new_job_only_while_nothing_was_ever_granted() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        with pytest.raises(DocumentEmptied):
+            await jobs.begin_attempt(8, "a", 7)
+
+    with_store(check)
+
+
+def test_an_emptied_document_is_not_started_over() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(1, "a", 0)
+        seen = await store.read(NAME)
+        assert seen is not None
+        await store.replace(seen, Content({"job": None}))
+        with pytest.raises(DocumentEmptied):
+            await jobs.begin_attempt(2, "a", 1)
+        with pytest.raises(DocumentEmptied):
+            await jobs.read()
+
+    with_store(check)
+
+
+def test_foreign_entries_survive_and_old_failures_are_forgotten() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", 0)).token
+        seen = await store.read(NAME)
+        assert seen is not None
+        await store.replace(seen, Content({"theirs": "kept"}))
+        for now in (10.0, 50.0, 130.0):
+            job = await jobs.failed_once(token, now, 100.0, "died")
+        assert job.failures == (50.0, 130.0)
+        current = await store.read(NAME)
+        assert current is not None
+        assert current.entries["theirs"] == "kept"
+
+    with_store(check)
+
+
+def test_a_cluster_id_belongs_to_one_job_for_ever() -> None:
+    async def run() -> None:
+        replicas = ReplicaStore(MemoryDocumentStore(MemoryServer()), "flights-replicas")
+        await replicas.join("flights")
+        await replicas.join("flights")
+        with pytest.raises(IdentityConflict, match="belongs to job 'flights'"):
+            await replicas.join("trains")
+
+    asyncio.run(run())
