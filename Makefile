@@ -1,0 +1,58 @@
+# Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup jar demo test bench lint format lock clean
+
+PYTHON := .venv/bin/python
+# Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
+N ?= 8
+# More arguments for pytest, for example: make test ARGS='tests/unit -k token'
+ARGS ?=
+
+help:
+	@echo 'make demo          three replicas, six ways to lose a leader, not a row lost (about 6 minutes)'
+	@echo 'make test          all tests, on PySpark 4.2, and a few again on 4.3'
+	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
+	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
+	@echo 'make format        let ruff rewrite what it can'
+	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
+	@echo 'make lock          write requirements/*.txt again (UPGRADE=1: with the newest versions)'
+	@echo 'make clean         remove what was built; the virtual environments stay'
+
+setup:
+	@tools/setup.sh python
+
+jar:
+	@tools/setup.sh jar
+
+demo:
+	@tools/setup.sh jar
+	@$(PYTHON) -m bench.demo
+
+test:
+	@tools/setup.sh jar spark43 s3
+	$(PYTHON) -m pytest $(ARGS)
+	@# Those that matter for another Spark line, in an environment that has it.
+	.venv-4.3/bin/python -m pytest tests/spark -m spark43
+
+bench:
+	@tools/setup.sh jar
+	@$(PYTHON) -m bench.failover -n $(N)
+
+lint: setup
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/shellcheck tools/*.sh .ci/run
+
+format: setup
+	.venv/bin/ruff check --fix
+	.venv/bin/ruff format
+
+lock: setup
+	@UPGRADE=$(UPGRADE) tools/lock.sh
+
+clean:
+	rm -rf build dist hooks/jvm/target hooks/understudy/jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find hooks tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,185 @@
+"""What a driver needs from its machine: a Java that Spark supports, Spark itself, and the fence's jar for that Spark.
+
+Java is found by *running* each candidate: directory names, symbolic links and ``JAVA_HOME`` lie, ``java -version`` does not.
+Spark's version is read without importing it, because the supervisor asks and must stay small. Nothing is installed or
+changed here; what is missing is an ``EnvironmentProblem`` that names what was looked at and the remedy.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from understudy.errors import EnvironmentProblem
+
+#: Java's feature releases that Spark 4.1 to 4.3 support.
+JAVA_RELEASES = (17, 21)
+
+#: Manifest attribute of the fence's jar: the Spark lines it was built for, separated by commas ("4.2,4.3").
+SPARK_LINE = "Understudy-Spark-Line"
+
+#: Seconds for one ``java -version``; a cold machine takes one, a hung network mount takes for ever.
+_PATIENCE = 20.0
+
+_OPTIONS = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
+_MAJOR = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)\s*$", re.MULTILINE)
+_HOME = re.compile(r"^\s*java\.home = (\S.*?)\s*$", re.MULTILINE)
+_SPARK_VERSION = re.compile(r"""^__version__[^=]*=\s*["']([^"']+)["']""", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that ran. ``path`` is how it was called, ``home`` what it says of itself (through any shim or symbolic link).
+
+    ``major`` is its feature release; ``home`` is what ``JAVA_HOME`` must be for exactly this one.
+    """
+
+    path: Path
+    major: int
+    home: Path
+
+
+def find_java(
+    *,
+    environ: Mapping[str, str] | None = None,
+    installed: Path = Path("/usr/lib/jvm"),
+    compiler: bool = False,
+) -> Java:
+    """The first Java 17 or 21 among JAVA_HOME, PATH and ``installed``; with ``compiler``, only one that has ``javac`` beside it.
+
+    Raises ``EnvironmentProblem`` that lists every Java that was found, and why each will not do.
+    """
+    environ = os.environ if environ is None else environ
+    refused: list[str] = []
+    seen: set[Path] = set()
+    for candidate in _candidates(environ, installed):
+        path = candidate.resolve()
+        if path in seen:
+            continue
+        seen.add(path)
+        java = _run(candidate)
+        if java is None:
+            refused.append(f"{candidate} (does not run)")
+        elif java.major not in JAVA_RELEASES:
+            refused.append(f"{candidate} (Java {java.major})")
+        elif compiler and not (java.home / "bin" / "javac").exists():
+            refused.append(f"{candidate} (Java {java.major} without javac)")
+        else:
+            return java
+    wanted = " or ".join(str(release) for release in JAVA_RELEASES)
+    found = ", ".join(refused) if refused else "none in JAVA_HOME, on PATH or in " + str(installed)
+    raise EnvironmentProblem(
+        f"no Java {wanted} found: {found}",
+        where="java",
+        remedy="Install openjdk-17-jre-headless or openjdk-21-jre-headless, or set JAVA_HOME to one",
+    )
+
+
+def spark_version(search: Sequence[str] | None = None) -> str:
+    """The version of the PySpark that ``import pyspark`` would load, without loading it.
+
+    ``search`` replaces ``sys.path``. Read from the package's own ``version.py``, because a Spark on ``PYTHONPATH`` (a
+    distribution under ``SPARK_HOME``) has no metadata and hides the one that has. Raises ``EnvironmentProblem``.
+    """
+    for text in _version_files(search):
+        if found := _SPARK_VERSION.search(text):
+            return found[1]
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        raise EnvironmentProblem(
+            "PySpark is not installed for this Python",
+            where=sys.executable,
+            remedy="Install understudy[spark], or put the Spark of your image on PYTHONPATH",
+        ) from None
+
+
+def find_fence(version: str, *, places: Sequence[Path] | None = None) -> Path:
+    """The fence's jar for the Spark of this ``version`` ("4.2.1"): beside this file, else where Maven leaves it in a checkout.
+
+    A jar says in its manifest which Spark lines it was built for; the traits it implements move between lines, and a wrong
+    one would fail in the middle of a batch. Raises ``EnvironmentProblem`` for none, a wrong one and an unreadable one.
+    """
+    package = Path(__file__).resolve().parent
+    places = [package / "jars", package.parent / "jvm" / "target"] if places is None else places
+    line = ".".join(version.split(".")[:2])
+    remedy = f"Run `make jar` in a checkout, or install an understudy built for Spark {line}"
+    others: list[str] = []
+    for jar in (jar for place in places for jar in sorted(place.glob("*.jar"))):
+        try:
+            lines = _manifest(jar).get(SPARK_LINE)
+        except (OSError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as problem:
+            others.append(f"{jar} cannot be read ({problem})")
+            continue
+        if lines is None:  # sources, tests, or somebody else's
+            continue
+        if line in {each.strip() for each in lines.split(",")}:
+            return jar
+        others.append(f"{jar} is for Spark {lines}")
+    if others:
+        raise EnvironmentProblem(f"Spark here is {version}, but {'; '.join(others)}", where="fence", remedy=remedy)
+    looked = " or ".join(str(place) for place in places)
+    raise EnvironmentProblem(f"the fence's jar for Spark {line} is not in {looked}", where="fence", remedy=remedy)
+
+
+def _candidates(environ: Mapping[str, str], installed: Path) -> Iterator[Path]:
+    if home := environ.get("JAVA_HOME"):
+        yield Path(home) / "bin" / "java"
+    if on_path := shutil.which("java", path=environ.get("PATH", os.defpath)):
+        yield Path(on_path)
+    for directory in sorted(installed.glob("*")):
+        if (java := directory / "bin" / "java").exists():
+            yield java
+
+
+def _run(java: Path) -> Java | None:
+    # Its own options could make it print, wait or fail; JAVA_TOOL_OPTIONS is Spark's business, not this question's.
+    environ = {name: value for name, value in os.environ.items() if name not in _OPTIONS}
+    try:
+        answer = subprocess.run(
+            [str(java), "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+            env=environ,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = answer.stderr + answer.stdout
+    major, home = _MAJOR.search(said), _HOME.search(said)
+    if answer.returncode != 0 or major is None or home is None:
+        return None
+    return Java(java, int(major[1]), Path(home[1]))
+
+
+def _version_files(search: Sequence[str] | None) -> Iterator[str]:
+    if search is None:
+        spec = find_spec("pyspark")
+        roots = list(spec.submodule_search_locations or ()) if spec else []
+    else:
+        roots = [str(Path(entry) / "pyspark") for entry in search]
+    for root in roots:
+        file = Path(root) / "version.py"
+        if file.is_file():
+            yield file.read_text(encoding="utf-8")
+
+
+def _manifest(jar: Path) -> dict[str, str]:
+    with zipfile.ZipFile(jar) as archive:
+        text = archive.read("META-INF/MANIFEST.MF").decode("utf-8")
+    # Lines of a manifest are wrapped at 72 bytes and go on with one space.
+    unwrapped = text.replace("\r\n", "\n").replace("\n ", "")
+    pairs = (line.partition(": ") for line in unwrapped.splitlines())
+    return {name: value for name, separator, value in pairs if separator}

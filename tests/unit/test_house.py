@@ -1,0 +1,118 @@
+"""The house rules that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from understudy import errors
+
+HOUSE = Path(__file__).parents[2]
+LOCKS = sorted((HOUSE / "requirements").glob("*.txt"))
+PIN = re.compile(r"^([a-z0-9.-]+)==([^ ;]+)", re.MULTILINE)
+
+
+def imported_by(file: Path) -> set[str]:
+    """The top-level packages a file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                found.update(alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module.partition(".")[0])
+            case _:
+                pass
+    return found
+
+
+def settings() -> dict[str, dict[str, object]]:
+    return tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+class TestLocks:
+    def test_a_lock_names_no_download_host(self, lock: Path) -> None:
+        text = lock.read_text(encoding="utf-8")
+
+        assert "://" not in text
+        assert "--index" not in text
+        assert "--find-links" not in text
+
+    def test_every_pin_in_a_lock_has_a_hash(self, lock: Path) -> None:
+        text = lock.read_text(encoding="utf-8")
+
+        pins = [entry for entry in re.split(r"\n(?=[a-z0-9])", text) if "==" in entry]
+
+        assert pins
+        assert [entry.splitlines()[0] for entry in pins if "--hash=sha256:" not in entry] == []
+
+
+def test_the_two_environments_differ_in_spark_only() -> None:
+    older, newer = (
+        set(PIN.findall((HOUSE / "requirements" / f"spark-{line}.txt").read_text(encoding="utf-8")))
+        for line in ("4.2", "4.3")
+    )
+
+    assert {name for name, _ in older ^ newer} <= {"pyspark", "py4j"}
+    assert any(name == "pyspark" and version.startswith("4.2.") for name, version in older)
+    assert any(name == "pyspark" and version.startswith("4.3.") for name, version in newer)
+
+
+def test_the_package_and_its_fence_carry_the_same_version() -> None:
+    pom = ET.parse(HOUSE / "hooks" / "jvm" / "pom.xml")
+
+    fence = pom.getroot().findtext("{http://maven.apache.org/POM/4.0.0}version")
+
+    assert fence == settings()["project"]["version"]
+
+
+@pytest.mark.parametrize("script", sorted((HOUSE / "examples").glob("*.py")), ids=lambda script: script.name)
+def test_an_example_is_a_script_as_users_write_it(script: Path) -> None:
+    assert "understudy" not in imported_by(script)
+
+
+def test_the_observer_of_the_demo_imports_nothing_of_ours() -> None:
+    assert imported_by(HOUSE / "bench" / "observer.py").isdisjoint({"understudy", "bench", "examples"})
+
+
+def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
+    text = (HOUSE / "Makefile").read_text(encoding="utf-8")
+
+    for newer in (".ONESHELL", ".RECIPEPREFIX", "!=", "::=", "$(file ", "$(guile "):
+        assert newer not in text
+
+
+def test_every_make_target_the_documents_name_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    pages = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *(HOUSE / "docs").rglob("*.md")]
+
+    for page in pages:
+        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
+        assert named <= targets, page
+
+
+def test_every_link_between_documents_leads_somewhere() -> None:
+    for page in [*HOUSE.glob("*.md"), *(HOUSE / "docs").rglob("*.md"), *(HOUSE / "requirements").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page}: {link}"
+
+
+def test_ci_and_the_tools_can_be_run() -> None:
+    for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh")]:
+        assert os.access(script, os.X_OK), script
+
+
+def test_the_page_on_exit_codes_knows_every_error() -> None:
+    page = (HOUSE / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+    raised = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
+
+    assert documented == {0} | raised

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Writes requirements/*.txt: versions and hashes for every platform and Python we support, and no download host.
+# Pins that still fit are kept; UPGRADE=1 takes the newest of everything.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+uv=.venv/bin/uv
+options=(--quiet --no-header --generate-hashes --universal --python-version 3.11)
+[ -z "${UPGRADE:-}" ] || options+=(--upgrade)
+
+lock() { # lock OUTPUT INPUT...
+    local output=$1
+    shift
+    echo "lock: $output"
+    "$uv" pip compile "${options[@]}" --output-file "$output" "$@"
+}
+
+lock requirements/uv.txt requirements/uv.in
+lock requirements/build.txt requirements/build.in
+lock requirements/go.txt requirements/go.in
+for line in 4.2 4.3; do
+    lock "requirements/spark-$line.txt" --group pyproject.toml:dev pyproject.toml requirements/uv.in "requirements/spark-$line.in"
+done
