@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -127,6 +128,17 @@ class Rig:
 
     def text(self) -> str:
         return self.output.read_text(errors="replace")
+
+    def until(self, path: Path, text: str) -> None:
+        """Wait until ``text`` stands in the file ``path``; fail at once when the driver has ended without it."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            ended = self.process.poll() is not None
+            if path.exists() and text in path.read_text(errors="replace"):
+                return
+            if ended or time.monotonic() > give_up:
+                raise AssertionError(f"{text!r} never appeared in {path}")
+            time.sleep(0.05)
 
     def wait_for(self, kind: type[M], timeout: float = PATIENCE) -> M:
         """The next message of this kind; ``queue.Empty`` when none comes."""

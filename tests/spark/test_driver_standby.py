@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from rig import Rig
+from tests.spark.rig import Rig
 
 from understudy.errors import ScriptProblem
 from understudy.messages import Committed, Ended, Standing, Started
@@ -29,13 +29,6 @@ def feed(home: Path, *days: int) -> None:
         part.rename(home / "in" / f"{day}.csv")
 
 
-def until(path: Path, text: str) -> None:
-    give_up = time.monotonic() + 120
-    while not (path.exists() and text in path.read_text(errors="replace")):
-        assert time.monotonic() < give_up, f"{text!r} never appeared in {path}"
-        time.sleep(0.05)
-
-
 def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path) -> None:
     feed(tmp_path, 1, 2)
     script = HEADER + (
@@ -48,12 +41,12 @@ def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path
     )
     with Rig(tmp_path, script) as rig:
         standing = rig.wait_for(Standing)
-        assert standing.held == "job.py:10"  # the question, not start()
+        assert standing.held == "job.py:11"  # the question, not start()
         assert "awaited" not in rig.text()
         assert not (tmp_path / "trace").exists()
         assert not (tmp_path / "checkpoints").exists()  # a standby makes nothing
         rig.lead()
-        until(rig.output, "awaited False True kept 1")
+        rig.until(rig.output, "awaited False True kept 1")
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
     assert (tmp_path / "checkpoints" / "kept" / "offsets" / "0").exists()
 
@@ -75,7 +68,7 @@ def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> Non
         assert rig.wait_for(Started).queries == 2
         for name, partitions in (("two", "2"), ("three", "3")):
             offsets = tmp_path / "checkpoints" / name / "offsets" / "0"
-            until(offsets, "{")
+            rig.until(offsets, "{")
             settings = json.loads(offsets.read_text().splitlines()[1])["conf"]
             assert settings["spark.sql.shuffle.partitions"] == partitions
 
@@ -95,10 +88,10 @@ def test_batch_writers_and_commands_wait_and_say_where(tmp_path: Path) -> None:
         standing = rig.wait_for(Standing)
         assert standing.held == "job.py:11"
         assert standing.reason == "held at job.py:11, not rehearsed"
-        until(rig.output, "harmless done")
+        rig.until(rig.output, "harmless done")
         assert not (tmp_path / "batch").exists()
         rig.lead()
-        until(rig.output, "written")
+        rig.until(rig.output, "written")
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
         logged = [json.loads(line) for line in rig.fence_log.read_text().splitlines()]
     assert {line["op"] for line in logged} >= {"setupJob", "commitJob"}  # the fenced commit protocol wrote it
@@ -119,7 +112,7 @@ def test_a_closed_gate_holds_user_code_and_a_revoked_one_ends_the_script_through
     )
     with Rig(tmp_path, script) as rig:
         rig.lead()
-        until(rig.output, "first")
+        rig.until(rig.output, "first")
         rig.expire()
         (tmp_path / "go").touch()
         held = rig.wait_for(Standing)
@@ -142,7 +135,7 @@ def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_p
     )
     with Rig(tmp_path, script) as rig:
         rig.lead()
-        until(tmp_path / "in-0", "")
+        rig.until(tmp_path / "in-0", "")
         assert rig.activity.running == 1
         rig.expire()
         (tmp_path / "out-0").touch()
@@ -153,7 +146,7 @@ def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_p
         assert not (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()  # held behind the closed gate
         assert not (tmp_path / "in-1").exists()
         rig.lead()
-        until(tmp_path / "in-1", "")
+        rig.until(tmp_path / "in-1", "")
         assert (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()
 
 
@@ -203,10 +196,10 @@ def test_a_second_attempt_is_fenced_from_its_predecessor_in_place(tmp_path: Path
     )
     with Rig(tmp_path, script) as old:
         old.lead(epoch=4, attempt=1)
-        until(tmp_path / "running", "")
+        old.until(tmp_path / "running", "")
         (claim,) = (tmp_path / "checkpoints" / "one" / "_understudy").glob("claim@1")
         raised = {**json.loads(claim.read_text()), "token": 4 << 32 | 2}
         claim.with_name("claim@2").write_text(json.dumps(raised))
         (tmp_path / "go").touch()
-        until(old.fence_log, "refused")
+        old.until(old.fence_log, "refused")
         assert not (tmp_path / "checkpoints" / "one" / "commits" / "0").exists()

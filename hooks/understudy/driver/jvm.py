@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +63,7 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
     class_path = os.environ.get("SPARK_DIST_CLASSPATH")
     os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)
+    _check_worker_python(os.environ.setdefault("PYSPARK_PYTHON", sys.executable))
 
     def last_breath() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -96,6 +98,17 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
 
     contexts: Any = context
     contexts.launch_gateway = launch
+
+
+def _check_worker_python(executable: str) -> None:
+    """Python workers hold the replica's proof of life, so their interpreter has to find this package. Raises otherwise."""
+    if executable == sys.executable:
+        return
+    probe = [executable, "-c", "import understudy.processes"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        raise EnvironmentProblem(
+            f"{executable} cannot import understudy", where="PYSPARK_PYTHON", remedy="Install understudy there, or unset it"
+        )
 
 
 def compare_clocks(read_jvm: Callable[[], Instant]) -> None:

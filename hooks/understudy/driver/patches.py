@@ -219,19 +219,18 @@ def has_side_effects(session: SparkSession, text: str) -> bool:
     return not _exists_already(session, plan, kind)
 
 
+#: ``CREATE`` statements that do nothing when the object exists, and how Spark's plans call that flag.
+_IF_NOT_EXISTS = {"CreateTable": "ignoreIfExists", "CreateTableAsSelect": "ignoreIfExists", "CreateNamespace": "ifNotExists"}
+
+
 def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
     """``CREATE … IF NOT EXISTS`` of something that exists does nothing."""
-    if kind not in ("CreateTable", "CreateTableAsSelect", "CreateNamespace") or not plan.ifNotExists():
+    if kind not in _IF_NOT_EXISTS or not getattr(plan, _IF_NOT_EXISTS[kind])():
         return False
-    parts = plan.name()
-    name = ".".join(str(part) for part in iter(_parts(session, parts)))
-    catalog = session.catalog
-    return catalog.databaseExists(name) if kind == "CreateNamespace" else catalog.tableExists(name)
-
-
-def _parts(session: SparkSession, identifier: Any) -> list[str]:
     jvm: Any = session._jvm  # noqa: SLF001
-    return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(identifier.nameParts()))
+    parts = jvm.scala.jdk.javaapi.CollectionConverters.asJava(plan.name().nameParts())
+    name = ".".join(str(part) for part in parts)
+    return session.catalog.databaseExists(name) if kind == "CreateNamespace" else session.catalog.tableExists(name)
 
 
 def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:

@@ -1,0 +1,143 @@
+"""The decisions of an election: ``(state, observation, now) -> (state, actions)``.
+
+No clock, no I/O, no randomness. One request at most is under way (``State.awaited``), so every answer is about the view that
+was decided on. ``now`` never goes back and is this process's own ``CLOCK_BOOTTIME`` in seconds; no foreign clock is read.
+
+The arithmetic that keeps two gates from being open at once: a holder's gate closes at (send time of the last confirmed
+renewal) + renew; nobody else contends before (time *it* saw that record change) + lease; what is seen was sent before; and
+renew < lease. Compare-and-set then lets one of several contenders through. Everything else here is about losing little time.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from understudy.election import following, leading
+from understudy.election.facts import (
+    Action,
+    Answer,
+    Awaited,
+    Evidence,
+    FloorIs,
+    FloorUnknown,
+    Hint,
+    Observation,
+    RaiseAsked,
+    Ready,
+    ReleaseAsked,
+    Role,
+    Seen,
+    State,
+    StopAsked,
+    Tick,
+    Unseen,
+)
+from understudy.election.turn import Turn
+
+#: Evidence of this many holders is remembered: it may arrive before the record that names the holder is seen.
+_REMEMBERED = 16
+
+
+def decide(state: State, observation: Observation, now: float) -> tuple[State, tuple[Action, ...]]:
+    """The next state, and what to do, in that order. Pure."""
+    turn = Turn(state, now)
+    match observation:
+        case Seen() | Unseen() | FloorIs() | FloorUnknown() | Answer():
+            turn.put(awaited=Awaited.NOTHING)
+            _hear_answer(turn, observation)
+        case _:
+            _hear(turn, observation)
+    _go_on(turn)
+    return turn.state, tuple(turn.actions)
+
+
+def wakes_at(state: State) -> tuple[float, float]:
+    """When to tick next, if nothing is observed before: for a deadline, and for a poll (a little later does no harm)."""
+    idle, never = state.awaited is Awaited.NOTHING, float("inf")
+    next_at = state.next_at if idle else never
+    match state.role:
+        case Role.STOPPED:
+            return never, never
+        case Role.LEADING:
+            return min(state.closes_at, next_at), never
+        case Role.PARKED:
+            return next_at, never
+        case Role.RELEASING:
+            release = None if state.tenure is None else state.tenure.release
+            return min(never if release is None else release.until, next_at), never
+        case Role.LOST:
+            return _lost_until(state), next_at
+        case Role.STANDBY | Role.CONTENDING:
+            due = following.contends_at(state) if idle else None
+            if due is None or (state.read_failed and following.needs_reading(state)):
+                return never, next_at
+            return max(due, state.not_before), next_at
+        case _:
+            assert_never(state.role)
+
+
+def _lost_until(state: State) -> float:
+    """The driver of a lost grant is being killed for about this long; what it says of readiness meanwhile is about the past."""
+    return state.lost_at + state.rules.timings.kill + state.rules.timings.retry
+
+
+def _hear(turn: Turn, heard: Tick | Hint | Ready | Evidence | StopAsked | ReleaseAsked | RaiseAsked) -> None:
+    state = turn.state
+    match heard:
+        case Tick():
+            return
+        case Hint():
+            turn.put(hint=heard)
+        case Ready(ready):
+            turn.put(ready=ready)
+        case Evidence(holder):
+            if holder not in {state.rules.holder, *dict(state.dead)}:
+                turn.put(dead=(*state.dead, (holder, turn.now))[-_REMEMBERED:])
+        case StopAsked():
+            turn.put(stopping=True)
+        case ReleaseAsked(successor):
+            leading.release_asked(turn, successor)
+        case RaiseAsked(epoch):
+            leading.raise_asked(turn, epoch)
+        case _:
+            assert_never(heard)
+
+
+def _hear_answer(turn: Turn, heard: Seen | Unseen | FloorIs | FloorUnknown | Answer) -> None:
+    leads = turn.state.tenure is not None
+    match heard:
+        case Seen(sight):
+            turn.reached()
+            if leads:
+                leading.inspect(turn, sight)
+            else:
+                turn.follow(sight)
+        case Unseen(cause):
+            turn.unreached(f"the lock cannot be read: {cause}")
+            if leads:
+                leading.unseen(turn)
+            else:
+                turn.put(read_failed=True, next_at=max(turn.now, turn.state.asked_at + turn.timings.retry))
+        case FloorIs(epoch):
+            following.contend(turn, epoch)
+        case FloorUnknown(cause):
+            following.floor_unknown(turn, cause)
+        case Answer(attempt, outcome):
+            (leading if leads else following).answered(turn, attempt, outcome)
+        case _:
+            assert_never(heard)
+
+
+def _go_on(turn: Turn) -> None:
+    if not turn.hinted:
+        turn.put(hint=None)  # known by now; kept any longer it would look like news after the next write
+    leading.deadlines(turn)
+    if turn.state.role is Role.LOST and turn.now >= _lost_until(turn.state):
+        turn.put(role=Role.STANDBY)
+    leads = turn.state.tenure is not None
+    if not leads and turn.state.stopping and turn.state.awaited is not Awaited.WRITE:
+        # A process that stops and contends makes the others wait for a whole lease (Flink 2.3's does).
+        turn.put(role=Role.STOPPED)
+    if turn.state.role is Role.STOPPED or turn.state.awaited is not Awaited.NOTHING:
+        return
+    (leading.lead if leads else following.stand_by)(turn)
