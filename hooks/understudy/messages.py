@@ -14,6 +14,9 @@ from understudy.errors import EnvironmentProblem
 #: Environment variables a driver is started with: its specification, and two descriptors, ``channel,proof-of-life``.
 SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
 CHANNEL_VARIABLE = "UNDERSTUDY_CHANNEL"
+#: Niceness of a standby that warms up: a tenth of the weight of a leader, but not nothing, as an idle class would give it
+#: on a busy machine.
+LOW_PRIORITY = 10
 #: In the environment of every process of a replica: how stragglers that left session and group are found.
 HOLDER_VARIABLE = "UNDERSTUDY_HOLDER"
 #: The lock file whose release proves that all processes of a replica are gone.

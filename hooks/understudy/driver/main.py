@@ -21,6 +21,7 @@ from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.messages import (
     ALIVE_VARIABLE,
     CHANNEL_VARIABLE,
+    LOW_PRIORITY,
     SPEC_VARIABLE,
     Attached,
     DriverSpec,
@@ -130,7 +131,7 @@ def main() -> None:
     if os.getppid() != spec.parent:
         sys.exit(LOST)  # the supervisor died before the line above took effect
     if spec.idle:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # inherited by the JVM; the supervisor lifts it
+        os.nice(LOW_PRIORITY)  # inherited by the JVM; the supervisor lifts it
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
     now = instant()

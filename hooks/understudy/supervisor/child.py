@@ -40,7 +40,7 @@ def gate_directory() -> Path:
 
 
 def may_lower_priority() -> bool:
-    """Whether a process we put on SCHED_IDLE can be taken off it again."""
+    """Whether a process whose priority we lower can be raised again: otherwise it would lead at low priority."""
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20
 
 
@@ -110,7 +110,7 @@ class Driver:
         self._close()
 
     def lift_priority(self) -> None:
-        """Back to the ordinary scheduling class, every thread of every process."""
+        """Back to ordinary priority, every thread of every process: Linux keeps niceness by thread."""
         if not self._idle:
             return
         self._idle = False
@@ -119,7 +119,7 @@ class Driver:
                 with suppress(OSError):
                     for thread in os.listdir(f"/proc/{pid}/task"):
                         with suppress(OSError):
-                            os.sched_setscheduler(int(thread), os.SCHED_OTHER, os.sched_param(0))
+                            os.setpriority(os.PRIO_PROCESS, int(thread), 0)
 
     def _kill_at_deadline(self, reason: str) -> None:
         self.kill_now(reason)

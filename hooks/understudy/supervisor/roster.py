@@ -89,6 +89,6 @@ class Roster:
         before = self._published
         if before is None or self._clock.now() - self._published_at > _REFRESH:
             return before != entry
-        return (before.role, before.rehearsed, before.how, before.held, before.reason) != (
-            *(entry.role, entry.rehearsed, entry.how, entry.held, entry.reason),
+        return (before.role, before.rehearsed, before.how, before.held, before.reason, before.rounds.bit_length()) != (
+            *(entry.role, entry.rehearsed, entry.how, entry.held, entry.reason, entry.rounds.bit_length()),
         )

@@ -1,0 +1,117 @@
+"""The ways a leader goes: SIGKILL to one or all of its processes, SIGSTOP past its lease, SIGTERM."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from bench import observer
+
+KINDS = ("jvm", "driver", "supervisor", "tree", "frozen", "sigterm")
+
+
+class NotThere(Exception):
+    """The process that should be killed does not exist (any more)."""
+
+
+def _signal(processes: Iterable[observer.Process], number: int) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+
+def kill(kind: str, victim: observer.ReplicaProcesses) -> float:
+    """Do it, and return the time just before the first signal (s since 1970)."""
+    at = time.time()
+    match kind:
+        case "jvm":
+            if victim.jvm is None:
+                raise NotThere("no JVM")
+            os.kill(victim.jvm.pid, signal.SIGKILL)
+        case "driver":
+            if victim.driver is None:
+                raise NotThere("no Python driver")
+            os.kill(victim.driver.pid, signal.SIGKILL)
+        case "supervisor":
+            os.kill(victim.supervisor.pid, signal.SIGKILL)
+        case "tree":
+            _signal(victim.all, signal.SIGKILL)
+        case "sigterm":
+            os.kill(victim.supervisor.pid, signal.SIGTERM)
+        case "frozen":
+            freeze(victim)
+        case _:
+            raise ValueError(kind)
+    return at
+
+
+def freeze(victim: observer.ReplicaProcesses) -> None:
+    """SIGSTOP to every process of the replica, the JVM first: it is the one with a batch in flight."""
+    _signal(victim.all, signal.SIGSTOP)
+
+
+def freeze_in_flight(
+    find: Callable[[], observer.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 60.0
+) -> tuple[observer.ReplicaProcesses, float, int]:
+    """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``.
+
+    Returns the frozen replica, the time of the freeze and the batch. Two moments that would show less are let go: user code
+    running (the thawed JVM halts before it gets to write, which proves the halting thread and not the fence), and a
+    transaction open in SQLite (its file lock would stop the *new* leader for as long as the process is frozen; a database
+    server would time it out).
+    """
+    begun = time.monotonic()
+    while time.monotonic() - begun < timeout_s:
+        victim = find()
+        if victim is None or victim.jvm is None:
+            time.sleep(0.2)
+            continue
+        batch = _next_in_flight(checkpoint, within_s=1.5)
+        if batch is None:
+            continue
+        at = time.time()
+        freeze(victim)
+        still = observer.in_flight(checkpoint) == batch and observer.had_input(checkpoint, batch)
+        if still and observer.user_code_running(victim) == 0 and not observer.holds_lock(database):
+            return victim, at, batch
+        thaw(victim)  # a few milliseconds: no renewal is missed
+        time.sleep(0.05)
+    raise NotThere(f"no batch in flight in {checkpoint} within {timeout_s:.0f} s")
+
+
+def _next_in_flight(checkpoint: Path, within_s: float) -> int | None:
+    """Wait for the next batch to begin, by asking for the one file that announces it."""
+    batch = observer.last_entry(checkpoint / "offsets") + 1
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if (checkpoint / "offsets" / str(batch)).exists():
+            return batch
+        time.sleep(0.002)
+    return None
+
+
+def thaw(victim: observer.ReplicaProcesses) -> None:
+    """SIGCONT to every process of the replica."""
+    _signal(victim.all, signal.SIGCONT)
+
+
+def thaw_jvm_first(victim: observer.ReplicaProcesses, refused: Callable[[], bool], patience_s: float = 1.0) -> bool:
+    """Thaw the JVM, and the rest once a write of it was refused (True) or after ``patience_s`` (False).
+
+    Why not all at once: the supervisor would notice in its first millisecond that it lost, and kill the JVM before that
+    could try to write. A stale leader that nobody kills is the hard case, and real: on a machine that wakes from suspend,
+    nothing says which process runs first.
+    """
+    if victim.jvm is not None:
+        _signal([victim.jvm], signal.SIGCONT)
+    deadline = time.monotonic() + patience_s
+    seen = False
+    while not seen and time.monotonic() < deadline:
+        time.sleep(0.01)
+        seen = refused()
+    _signal((process for process in victim.all if process != victim.jvm), signal.SIGCONT)
+    return seen

@@ -1,0 +1,437 @@
+"""What a stranger sees of a failover: checkpoint files, sinks, the fence's log, processes. Nothing here imports understudy.
+
+Times are wall-clock seconds of this machine. A commit's time is when it was first seen (polled every ``POLL_S``), so it is
+late by at most that and never early. What it cannot see: who wrote a checkpoint file; the fence's log says so, and where no
+fence runs (the baselines) the caller has to make sure that the old processes are dead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+POLL_S = 0.004
+
+#: Operations of the fence's log after which something stands in a log that did not stand there before.
+LANDINGS = frozenset({"publish", "delete", "commitJob", "deleteWithJob"})
+
+#: Spark keeps this many batches of its logs (``spark.sql.streaming.minBatchesToRetain``); older entries go.
+RETAINED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """``commits/<batch>`` of one query appeared at ``seen`` (s since 1970); ``input`` says whether its batch read rows."""
+
+    query: str
+    batch: int
+    seen: float
+    input: bool
+
+
+def batch_offsets(checkpoint: Path, batch: int) -> tuple[str, ...] | None:
+    """The source offsets of ``offsets/<batch>``, one line per source; None if there is no such entry (yet, or any more)."""
+    try:
+        lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    return tuple(lines[2:])
+
+
+def batch_watermark_ms(checkpoint: Path, batch: int) -> int | None:
+    """The watermark (ms since 1970) that ``batch`` ran under, from its offsets entry; None if there is none."""
+    try:
+        lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+        return int(json.loads(lines[1])["batchWatermarkMs"])
+    except (FileNotFoundError, IndexError, ValueError, KeyError):
+        return None
+
+
+def had_input(checkpoint: Path, batch: int) -> bool:
+    """Whether the batch read anything: its offsets differ from those of the batch before."""
+    now = batch_offsets(checkpoint, batch)
+    if now is None:
+        return False
+    before = batch_offsets(checkpoint, batch - 1) if batch > 0 else None
+    return any(line != "-" for line in now) if before is None else now != before
+
+
+def last_entry(log: Path) -> int:
+    """The highest number in a log directory (``offsets``, ``commits``); -1 if there is none."""
+    try:
+        return max((int(name) for name in os.listdir(log) if name.isdigit()), default=-1)
+    except FileNotFoundError:
+        return -1
+
+
+def files_read(checkpoint: Path) -> int:
+    """How many input files the log of the (only) file source holds, from its entries and its compacted ones."""
+    log = checkpoint / "sources" / "0"
+    try:
+        names = os.listdir(log)
+    except FileNotFoundError:
+        return 0
+    compacted = max((int(name.partition(".")[0]) for name in names if name.endswith(".compact")), default=-1)
+    wanted = [name for name in names if name.isdigit() and int(name) > compacted]
+    if compacted >= 0:
+        wanted.append(f"{compacted}.compact")
+    files: set[str] = set()
+    for name in wanted:
+        try:
+            lines = (log / name).read_text(encoding="utf-8").splitlines()[1:]
+        except FileNotFoundError:  # compacted meanwhile; the next look sees it
+            continue
+        files.update(json.loads(line)["path"] for line in lines)
+    return len(files)
+
+
+def in_flight(checkpoint: Path) -> int | None:
+    """The batch that stands in ``offsets`` and not in ``commits``, if there is one."""
+    offered = last_entry(checkpoint / "offsets")
+    return offered if offered > last_entry(checkpoint / "commits") else None
+
+
+@dataclass(slots=True)
+class CommitWatch:
+    """Sees every new ``commits/N`` of the checkpoints below ``root`` within ``POLL_S``, from a thread of its own.
+
+    It asks for the one next number of each query (Spark numbers batches without gaps), so looking 250 times a second
+    costs next to nothing.
+    """
+
+    root: Path
+    queries: Sequence[str]
+    poll_s: float = POLL_S
+    commits: list[Commit] = field(default_factory=list)
+    _next: dict[str, int] = field(default_factory=dict)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _news: threading.Condition = field(default_factory=threading.Condition)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._next = {query: last_entry(self.root / query / "commits") + 1 for query in self.queries}
+        self._thread = threading.Thread(target=self._run, name="commit-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self.poll_s):
+            for query in self.queries:
+                self._look(query)
+
+    def _look(self, query: str) -> None:
+        while True:
+            batch = self._next[query]
+            if not (self.root / query / "commits" / str(batch)).exists():
+                return
+            seen = time.time()
+            commit = Commit(query, batch, seen, had_input(self.root / query, batch))
+            self._next[query] = batch + 1
+            with self._news:
+                self.commits.append(commit)
+                self._news.notify_all()
+
+    def first(self, wanted: Callable[[Commit], bool], timeout_s: float) -> Commit | None:
+        """The first commit, seen already or within ``timeout_s`` from now, that ``wanted`` accepts; None after that."""
+        deadline = time.monotonic() + timeout_s
+        start = 0
+        while True:
+            with self._news:
+                for commit in self.commits[start:]:
+                    if wanted(commit):
+                        return commit
+                start = len(self.commits)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._news.wait(min(left, 0.5))
+
+
+# --- the fence's log -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FenceLine:
+    """One line of ``fence-<holder>.jsonl``. ``at`` is s since 1970; ``token`` is ``epoch << 32 | attempt``."""
+
+    at: float
+    token: int
+    holder: str
+    op: str
+    path: str
+    outcome: str
+    reason: str
+
+    @property
+    def epoch(self) -> int:
+        return self.token >> 32
+
+    @property
+    def log(self) -> str:
+        """The directory the write belongs to (``…/offsets``, ``…/_spark_metadata``), without a ``file:`` in front."""
+        return local_path(self.path).rpartition("/")[0]
+
+
+def local_path(path: str) -> str:
+    """``file:///a``, ``file:/a`` and ``/a`` are one path."""
+    plain = path.removeprefix("file:")
+    return "/" + plain.lstrip("/") if plain.startswith("/") else plain
+
+
+def parse_fence_line(line: str) -> FenceLine | None:
+    """A line, or None for one that is torn: its writer was killed in the middle of it."""
+    try:
+        found = json.loads(line)
+        return FenceLine(
+            at=found["t"] / 1000,
+            token=int(found.get("token", 0)),
+            holder=str(found.get("holder", "")),
+            op=str(found["op"]),
+            path=str(found.get("path", "")),
+            outcome=str(found.get("outcome", "")),
+            reason=str(found.get("reason", "")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def read_fence_logs(directory: Path) -> list[FenceLine]:
+    """Every whole line of every ``fence-*.jsonl`` in ``directory``, in order of time (ties: as they stand in a file)."""
+    lines: list[FenceLine] = []
+    for path in sorted(directory.glob("fence-*.jsonl")):
+        with path.open(encoding="utf-8", errors="replace") as opened:
+            lines.extend(parsed for parsed in map(parse_fence_line, opened) if parsed is not None)
+    return sorted(lines, key=lambda line: line.at)
+
+
+def modified_at(path: str) -> float | None:
+    """When the file was written (s since 1970); None if it is gone."""
+    try:
+        return os.stat(local_path(path)).st_mtime
+    except OSError:
+        return None
+
+
+def stale_accepted(lines: Iterable[FenceLine], written_at: Callable[[str], float | None] = modified_at) -> list[FenceLine]:
+    """Writes that landed in a log after a write of a higher token in that log. There must never be one.
+
+    A line is written after its write has landed, so a process frozen between the two logs late what landed early: the
+    file's own time decides then, and a write that is older than the higher token's first one is ordered before it. A
+    deleted file has no time left: it counts as stale unless ``written_at`` knows better.
+    """
+    highest: dict[str, tuple[int, float]] = {}
+    stale: list[FenceLine] = []
+    for line in lines:
+        if line.outcome != "accepted" or line.op not in LANDINGS:
+            continue
+        token, since = highest.get(line.log, (0, 0.0))
+        if line.token >= token:
+            if line.token > token:
+                highest[line.log] = (line.token, line.at)
+            continue
+        landed = written_at(line.path) if line.op in {"publish", "delete"} else None
+        if landed is None or landed > since:
+            stale.append(line)
+    return stale
+
+
+def stale_refused(lines: Iterable[FenceLine]) -> list[FenceLine]:
+    """Writes the fence refused to a process after a higher token had been seen anywhere in the log: a stale leader's."""
+    highest = 0
+    stale: list[FenceLine] = []
+    for line in lines:
+        if line.outcome == "refused" and line.op not in {"claim", "halt"} and line.token < highest:
+            stale.append(line)
+        elif line.outcome == "accepted":
+            highest = max(highest, line.token)
+    return stale
+
+
+# --- fingerprints ----------------------------------------------------------------------------------------------------------
+
+
+def fingerprint(directories: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of every file below the directories. Half-written hidden files (``.x.tmp``) are nobody's data and left out."""
+    found: dict[str, str] = {}
+    for directory in directories:
+        for folder, _, names in os.walk(directory):
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.startswith(".") and name.endswith(".tmp"):
+                    continue
+                try:
+                    with open(path, "rb") as opened:
+                        found[path] = hashlib.file_digest(opened, "sha256").hexdigest()
+                except FileNotFoundError:
+                    continue
+    return found
+
+
+def sqlite_fingerprint(database: Path) -> dict[str, str]:
+    """SHA-256 of the rows of each batch: the file's own bytes may move while its content stays."""
+    if not database.exists():
+        return {}
+    found: dict[str, str] = {}
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
+        digests: dict[int, list[bytes]] = {}
+        try:
+            for row in connection.execute("SELECT * FROM flights"):
+                digests.setdefault(row[0], []).append(hashlib.sha256(repr(row).encode()).digest())
+        except sqlite3.OperationalError:  # no table yet
+            return {}
+    for batch, rows in digests.items():
+        found[f"{database}#{batch}"] = hashlib.sha256(b"".join(sorted(rows))).hexdigest()
+    return found
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """What a thawed leader did to what stood there: every entry changed, gone or new, as readable words."""
+    return sorted(
+        [f"gone: {path}" for path in before.keys() - after.keys()]
+        + [f"new: {path}" for path in after.keys() - before.keys()]
+        + [f"changed: {path}" for path in before.keys() & after.keys() if before[path] != after[path]]
+    )
+
+
+# --- processes -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One row of /proc. ``started`` (clock ticks since boot) tells a pid from a later one with the same number."""
+
+    pid: int
+    parent: int
+    session: int
+    state: str
+    started: int
+    command: str
+
+
+def parse_stat(text: str, command: str) -> Process:
+    """``/proc/<pid>/stat``; the name in brackets may hold spaces and brackets itself, so the last one ends it."""
+    pid = int(text.partition(" ")[0])
+    rest = text.rpartition(")")[2].split()
+    return Process(pid, int(rest[1]), int(rest[3]), rest[0], int(rest[19]), command)
+
+
+def processes() -> dict[int, Process]:
+    """Every process there is now, zombies left out."""
+    found: dict[int, Process] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            stat = Path("/proc", name, "stat").read_text(encoding="utf-8", errors="replace")
+            command = Path("/proc", name, "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        process = parse_stat(stat, command)
+        if process.state != "Z":
+            found[process.pid] = process
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProcesses:
+    """The processes of one replica as the observer finds them: by descent, by session and by command line."""
+
+    supervisor: Process
+    driver: Process | None
+    jvm: Process | None
+    others: tuple[Process, ...]
+
+    @property
+    def all(self) -> tuple[Process, ...]:
+        return tuple(found for found in (self.jvm, self.driver, self.supervisor, *self.others) if found is not None)
+
+
+def user_code_running(replica: ReplicaProcesses) -> int:
+    """How many ``foreachBatch`` functions and batch writers run: the number in the activity page that the JVM has mapped."""
+    if replica.jvm is None:
+        return 0
+    for line in Path(f"/proc/{replica.jvm.pid}/maps").read_text(encoding="utf-8").splitlines():
+        if line.endswith(".activity"):
+            page = Path(line.partition("/")[1] + line.partition("/")[2]).read_bytes()
+            return int.from_bytes(page[:8], "little")
+    return 0
+
+
+def replica_of(root: int, table: Mapping[int, Process] | None = None) -> ReplicaProcesses | None:
+    """The tree below ``root`` plus every session one of its processes leads; None if ``root`` is dead.
+
+    For a plain ``python job.py`` the root is supervisor and driver in one.
+    """
+    known = processes() if table is None else table
+    if root not in known:
+        return None
+    tree = {root}
+    grown = True
+    while grown:
+        more = {p.pid for p in known.values() if p.pid not in tree and (p.parent in tree or p.session in tree)}
+        grown = bool(more)
+        tree |= more
+    members = [known[pid] for pid in sorted(tree) if pid != root]
+    jvm = next((p for p in members if _is_jvm(p)), None)
+    driver = next((p for p in members if "understudy.driver" in p.command and not _is_jvm(p)), None)
+    named = {found.pid for found in (jvm, driver) if found is not None}
+    others = tuple(p for p in members if p.pid not in named)
+    return ReplicaProcesses(known[root], driver, jvm, others)
+
+
+def _is_jvm(process: Process) -> bool:
+    """The driver's JVM, not the ``spark-submit`` shell that turns into it nor a launcher that prints its arguments."""
+    return "java" in process.command.partition(" ")[0] and "org.apache.spark.deploy.SparkSubmit" in process.command
+
+
+def lives(process: Process | None) -> bool:
+    """Whether this very process lives, and not another one with its number."""
+    if process is None:
+        return False
+    try:
+        stat = Path("/proc", str(process.pid), "stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    now = parse_stat(stat, "")
+    return now.started == process.started and now.state != "Z"
+
+
+def rss_mb(pid: int) -> float:
+    """Resident memory in MB (10^6 bytes); 0 if the process is gone."""
+    try:
+        pages = int(Path("/proc", str(pid), "statm").read_text(encoding="utf-8").split()[1])
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU (user and system) the process has used; 0 if it is gone."""
+    try:
+        rest = Path("/proc", str(pid), "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(rest[11]) + int(rest[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def holds_lock(path: Path) -> bool:
+    """Whether any process holds a POSIX lock on the file (``/proc/locks``): a frozen one would keep it."""
+    try:
+        status = path.stat()
+        locks = Path("/proc/locks").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    inode = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    return any(inode in line.split() and " POSIX " in line for line in locks.splitlines())

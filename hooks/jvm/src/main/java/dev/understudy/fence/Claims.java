@@ -1,0 +1,118 @@
+package dev.understudy.fence;
+
+import java.io.IOException;
+import java.util.function.BooleanSupplier;
+
+/** Decides about claims: who yields to whom, and when a compare-and-set has been won. */
+final class Claims {
+    private static final int ATTEMPTS = 100;
+
+    private Claims() {}
+
+    enum Verdict {
+        CLAIMED("claimed", ""),
+        REPEAT("repeat", ""),
+        /** Nothing or a lower token of ours stands: it may be replaced. Never the outcome of {@link #claim}. */
+        REPLACEABLE("replaceable", ""),
+        /** The gate closed on the way; nothing was decided. */
+        GATE("gate", ""),
+        HIGHER_TOKEN("refused", "higher-token"),
+        OTHER_HOLDER("refused", "other-holder"),
+        OTHER_CLUSTER("refused", "other-cluster"),
+        OTHER_JOB("refused", "other-job"),
+        OTHER_LOCK("refused", "other-lock"),
+        UNREADABLE("refused", "unreadable");
+
+        final String outcome;
+        final String reason;
+
+        Verdict(String outcome, String reason) {
+            this.outcome = outcome;
+            this.reason = reason;
+        }
+
+        boolean refused() {
+            return !reason.isEmpty();
+        }
+
+        boolean ours() {
+            return this == CLAIMED || this == REPEAT;
+        }
+    }
+
+    record Outcome(Verdict verdict, ClaimStore.Standing standing) {}
+
+    /** The pure part: what {@code mine} may do about what stands. */
+    static Verdict judge(ClaimStore.Standing standing, Claim mine) {
+        if (standing.nothing()) {
+            return Verdict.REPLACEABLE;
+        }
+        Claim there = standing.claim();
+        if (there == null) {
+            return Verdict.UNREADABLE;
+        }
+        if (!there.cluster().equals(mine.cluster())) {
+            return Verdict.OTHER_CLUSTER;
+        }
+        if (!there.job().equals(mine.job())) {
+            return Verdict.OTHER_JOB;
+        }
+        if (!sameLock(there.lock(), mine.lock())) {
+            return Verdict.OTHER_LOCK;
+        }
+        if (there.token() > mine.token()) {
+            return Verdict.HIGHER_TOKEN;
+        }
+        if (there.token() < mine.token()) {
+            return Verdict.REPLACEABLE;
+        }
+        return there.holder().equals(mine.holder()) ? Verdict.REPEAT : Verdict.OTHER_HOLDER;
+    }
+
+    private static boolean sameLock(String there, String mine) {
+        return there.equals(mine) || (isClusterLock(there) && isClusterLock(mine) && (covers(there) || covers(mine)));
+    }
+
+    private static boolean covers(String lock) {
+        return lock.equals("multi"); // holds both of the cluster's locks, so its tokens are above either's
+    }
+
+    private static boolean isClusterLock(String lock) {
+        return lock.equals("multi") || lock.equals("lease") || lock.equals("configmap");
+    }
+
+    /**
+     * Claims, or says why not. Won only when a read shows (token, holder) to be ours, so neither a lost answer nor a
+     * look-alike is mistaken for a win. {@code gateOpen} is asked before every attempt to write.
+     */
+    static Outcome claim(ClaimStore store, Claim mine, BooleanSupplier gateOpen) throws IOException {
+        boolean wrote = false;
+        IOException unknown = null;
+        for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+            ClaimStore.Standing standing = store.read();
+            Verdict verdict = judge(standing, mine);
+            if (verdict == Verdict.REPEAT) {
+                return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing);
+            }
+            if (verdict != Verdict.REPLACEABLE) {
+                return new Outcome(verdict, standing);
+            }
+            if (!gateOpen.getAsBoolean()) {
+                return new Outcome(Verdict.GATE, standing);
+            }
+            wrote = true;
+            try {
+                store.replace(standing, mine);
+            } catch (IOException e) {
+                if (unknown != null) {
+                    e.addSuppressed(unknown);
+                }
+                unknown = e;
+                if (attempt >= 2) {
+                    throw e; // a store that fails three times is down; contention alone throws nothing
+                }
+            }
+        }
+        throw new IOException("no claim settled after " + ATTEMPTS + " attempts", unknown);
+    }
+}

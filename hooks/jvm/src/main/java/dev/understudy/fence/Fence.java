@@ -1,0 +1,339 @@
+package dev.understudy.fence;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkEnv;
+
+/**
+ * The fence of one driver JVM, called from the driver's Python: attach it to the gate, claim roots, hold batches.
+ *
+ * <p>Everything that writes asks {@link #admit} first. It returns only when the gate is open and the root's claim is
+ * ours; it waits while the gate is closed or a standby's, and throws {@link LeadershipLostException} when waiting is over.
+ */
+public final class Fence {
+    private static final long GATE_POLL_MILLIS = 3;
+    private static final long LOOK_LOCAL_NANOS = 10_000_000;
+    private static final long LOOK_REMOTE_NANOS = 500_000_000;
+    private static final long DEFAULT_WRITE_TIMEOUT_MILLIS = 4_000;
+
+    private static volatile Attached attached;
+    private static final Object HOLD = new Object();
+    private static boolean held;
+
+    private record Attached(
+            List<String> arguments,
+            Gate gate,
+            String holder,
+            String cluster,
+            String job,
+            String lock,
+            FenceLog log,
+            long writeTimeoutMillis,
+            Roots roots) {
+        Claim claim(long token) {
+            return new Claim(token, holder, cluster, job, lock);
+        }
+
+        void refused(long token, String op, String path, String reason) {
+            log.say(token, holder, op, path, FenceLog.REFUSED, reason);
+        }
+    }
+
+    private Fence() {}
+
+    /**
+     * Maps the gate and starts the halting thread. Attaching again with the same arguments does nothing; with others it is
+     * an error, because a gate file belongs to one driver process and is never reused.
+     */
+    public static synchronized void attach(
+            String gatePath,
+            String holder,
+            String cluster,
+            String job,
+            String lockKind,
+            String logPath,
+            long writeTimeoutMillis)
+            throws IOException {
+        List<String> arguments =
+                List.of(gatePath, holder, cluster, job, lockKind, logPath, Long.toString(writeTimeoutMillis));
+        if (attached != null) {
+            if (!attached.arguments.equals(arguments)) {
+                throw new IllegalStateException("already attached with other arguments: " + attached.arguments);
+            }
+            return;
+        }
+        Gate gate = Gate.map(gatePath);
+        FenceLog log = new FenceLog(logPath);
+        HaltingThread halting = new HaltingThread(gate, holder, log);
+        attached = new Attached(
+                arguments, gate, holder, cluster, job, lockKind, log, writeTimeoutMillis, new Roots());
+        halting.start();
+    }
+
+    /** This JVM's clocks, {boottime, monotonic} in nanoseconds; the caller compares them with its own. */
+    public static long[] clocks() {
+        Gate.Now now = Gate.Now.read();
+        return new long[] {now.boottime(), now.monotonic()};
+    }
+
+    /**
+     * Claims {@code root} with the gate's token. JSON: {@code outcome} claimed, repeat or refused; {@code reason};
+     * {@code token} and {@code holder} as they stand there. Waits for the gate as every write does.
+     */
+    public static String claim(String root, Configuration conf) throws IOException {
+        Attached me = require("claim", root);
+        Path path = new Path(root);
+        FileSystem files = path.getFileSystem(conf);
+        Root claimed = me.roots.named(files, path, conf);
+        if (!claimed.claimable()) {
+            throw new IOException(root + ": no claim is possible on " + files.getScheme()
+                    + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
+        }
+        while (true) {
+            Gate.View view = awaitOpen(me, claimed, "claim", claimed.key);
+            Claims.Outcome outcome = attempt(me, claimed, view.token());
+            if (outcome.verdict() != Claims.Verdict.GATE) {
+                Claim there = outcome.standing().claim();
+                ObjectNode json = Claim.JSON.createObjectNode();
+                json.put("outcome", outcome.verdict().outcome).put("reason", outcome.verdict().reason);
+                json.put("token", there == null ? 0 : there.token());
+                json.put("holder", there == null ? "" : there.holder());
+                json.put("cluster", there == null ? "" : there.cluster());
+                json.put("job", there == null ? "" : there.job());
+                json.put("lock", there == null ? "" : there.lock());
+                return json.toString();
+            }
+        }
+    }
+
+    private static Claims.Outcome attempt(Attached me, Root root, long token) throws IOException {
+        Claims.Outcome outcome = root.claim(me.claim(token), () -> isOpen(me.gate.read(), token));
+        if (outcome.verdict().refused()) {
+            me.refused(token, "claim", root.key, outcome.verdict().reason);
+        } else if (outcome.verdict() == Claims.Verdict.CLAIMED) {
+            me.log.say(token, me.holder, "claim", root.key, FenceLog.ACCEPTED, "");
+        }
+        return outcome;
+    }
+
+    /**
+     * Holds new batches, and waits until no claimed root has one in flight. False after {@code timeoutMillis}; the hold
+     * stays either way, until {@link #resume}. A batch whose query has failed counts as in flight until it is run again.
+     */
+    public static boolean quiesce(long timeoutMillis) throws InterruptedException {
+        Attached me = attached;
+        if (me == null) {
+            throw new IllegalStateException("no gate is attached");
+        }
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+        synchronized (HOLD) {
+            held = true;
+            while (me.roots.anyInFlight()) {
+                long left = end - System.nanoTime();
+                if (left <= 0) {
+                    return false;
+                }
+                HOLD.wait(Math.max(1, Math.min(20, TimeUnit.NANOSECONDS.toMillis(left))));
+            }
+            return true;
+        }
+    }
+
+    /** Lets batches begin again. */
+    public static void resume() {
+        synchronized (HOLD) {
+            held = false;
+            HOLD.notifyAll();
+        }
+    }
+
+    /** JSON for status pages and tests: the gate as read now, the claimed roots, what is in flight, counters. */
+    public static String state() {
+        ObjectNode json = Claim.JSON.createObjectNode();
+        Attached me = attached;
+        json.put("attached", me != null);
+        if (me == null) {
+            return json.toString();
+        }
+        Gate.View view = me.gate.read();
+        Gate.Now now = Gate.Now.read();
+        ObjectNode gate = json.putObject("gate");
+        gate.put("readable", view != null);
+        gate.put("state", view == null ? "closed" : view.stateAt(now).name().toLowerCase(java.util.Locale.ROOT));
+        gate.put("token", view == null ? 0 : view.token());
+        json.put("holder", me.holder).put("activity", me.gate.activity());
+        synchronized (HOLD) {
+            json.put("held", held);
+        }
+        ArrayNode roots = json.putArray("roots");
+        for (Root root : me.roots.all()) {
+            ObjectNode each = roots.addObject();
+            each.put("root", root.key).put("token", root.token());
+            each.put("in_flight", root.inFlight());
+        }
+        json.put("accepted", me.log.accepted()).put("refused", me.log.refused()).put("unknown", me.log.unknown());
+        return json.toString();
+    }
+
+    // ---- for the writers of this package ----
+
+    /** Executors hold no lease: what they write is published by the driver, or ignored. */
+    static boolean onDriver() {
+        SparkEnv env = SparkEnv.get();
+        return env == null || env.executorId().equals("driver");
+    }
+
+    static long writeTimeoutMillis() {
+        Attached me = attached;
+        return me == null ? DEFAULT_WRITE_TIMEOUT_MILLIS : me.writeTimeoutMillis;
+    }
+
+    /** The claimed root above {@code path}, or the one its place suggests; see {@link Roots}. Driver only. */
+    static Root rootOf(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
+        return require("create", path.toString()).roots.above(files, path, conf, sink);
+    }
+
+    /**
+     * Returns when this process may do {@code op} on {@code path} now: gate open, and with {@code readClaim} the claim read
+     * and ours. The gate is asked last, so a freeze while the claim is read is seen.
+     */
+    static void admit(Root root, String op, String path, boolean readClaim) throws IOException {
+        Attached me = require(op, path);
+        while (true) {
+            Gate.View view = awaitOpen(me, root, op, path);
+            if (root.claimable() && (root.token() != view.token() || (readClaim && !root.stands(view.token())))) {
+                // no claim yet, a new token in the page, or something else stands: claiming tells which
+                Claims.Outcome outcome = attempt(me, root, view.token());
+                if (outcome.verdict().refused()) {
+                    throw refuse(me, view.token(), op, path, reasonAtWrite(outcome.verdict()));
+                }
+                if (!outcome.verdict().ours()) {
+                    continue;
+                }
+            }
+            if (isOpen(me.gate.read(), view.token())) {
+                root.admitted(view.token());
+                return;
+            }
+        }
+    }
+
+    /** Like {@link #admit} for the offsets of a batch; waits while batches are held and then marks it in flight. */
+    static void admitBatch(Root root, long batch, String path, boolean readClaim) throws IOException {
+        while (true) {
+            admit(root, "create", path, readClaim);
+            synchronized (HOLD) {
+                if (!held) {
+                    root.began(batch);
+                    return;
+                }
+                try {
+                    HOLD.wait(20); // short: a gate revoked meanwhile must end this wait
+                } catch (InterruptedException e) {
+                    throw interrupted(path);
+                }
+            }
+        }
+    }
+
+    static void batchEnded(Root root, long batch) {
+        root.ended(batch);
+        synchronized (HOLD) {
+            HOLD.notifyAll();
+        }
+    }
+
+    static void landed(Root root, String op, String path) {
+        say(root, op, path, FenceLog.ACCEPTED, "");
+    }
+
+    static void say(Root root, String op, String path, String outcome, String reason) {
+        Attached me = attached;
+        if (me != null) {
+            me.log.say(root.admittedToken(), me.holder, op, path, outcome, reason);
+        }
+    }
+
+    private static Attached require(String op, String path) {
+        Attached me = attached;
+        if (me == null) {
+            throw new LeadershipLostException(op + " of " + path + " refused: no gate is attached to this driver");
+        }
+        return me;
+    }
+
+    private static boolean isOpen(Gate.View view, long token) {
+        return view != null && view.token() == token && view.stateAt(Gate.Now.read()) == Gate.State.OPEN;
+    }
+
+    /** Waits for an open gate. A closed one is waited for until the park deadline, a standby's without limit. */
+    private static Gate.View awaitOpen(Attached me, Root root, String op, String path) throws IOException {
+        long nextLook = System.nanoTime();
+        long lastToken = Math.max(0, root.token());
+        Gate.View last = null;
+        while (true) {
+            Gate.View view = me.gate.read();
+            Gate.Now now = Gate.Now.read();
+            if (view != null) {
+                last = view;
+                lastToken = view.token();
+            }
+            Gate.State state = view == null ? Gate.State.CLOSED : view.stateAt(now);
+            switch (state) {
+                case OPEN -> {
+                    return view;
+                }
+                case REVOKED -> throw refuse(me, lastToken, op, path, "revoked");
+                case CLOSED -> {
+                    if (System.nanoTime() >= nextLook) {
+                        // whoever leads now has claimed the root: no need to wait for the supervisor to say so
+                        Claims.Verdict objection = objection(root, me.claim(lastToken));
+                        if (objection != null) {
+                            throw refuse(me, lastToken, op, path, reasonAtWrite(objection));
+                        }
+                        nextLook = System.nanoTime() + (root.remote() ? LOOK_REMOTE_NANOS : LOOK_LOCAL_NANOS);
+                    }
+                    if (last != null && last.state() != Gate.State.STANDBY && last.parkDue(now)) {
+                        throw refuse(me, lastToken, op, path, "park-deadline");
+                    }
+                }
+                case STANDBY -> {}
+            }
+            try {
+                Thread.sleep(GATE_POLL_MILLIS);
+            } catch (InterruptedException e) {
+                throw interrupted(path);
+            }
+        }
+    }
+
+    private static Claims.Verdict objection(Root root, Claim mine) {
+        try {
+            return root.objection(mine);
+        } catch (IOException e) {
+            return null; // the gate is closed anyway, and nothing is written on the strength of this
+        }
+    }
+
+    private static String reasonAtWrite(Claims.Verdict verdict) {
+        return verdict == Claims.Verdict.HIGHER_TOKEN ? "higher-claim" : verdict.reason;
+    }
+
+    private static LeadershipLostException refuse(Attached me, long token, String op, String path, String reason) {
+        me.refused(token, op, path, reason);
+        return new LeadershipLostException(op + " of " + path + " refused: " + reason + " (token " + (token >> 32) + "."
+                + (token & 0xffffffffL) + ", holder " + me.holder + ")");
+    }
+
+    private static InterruptedIOException interrupted(String path) {
+        Thread.currentThread().interrupt();
+        return new InterruptedIOException("interrupted while waiting for the gate before writing " + path);
+    }
+}

@@ -1,0 +1,349 @@
+package dev.understudy.fence;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+
+/**
+ * Spark's way into its checkpoints, fenced: {@code spark.sql.streaming.checkpointFileManagerClass}.
+ *
+ * <p>Gate and claim are asked when a file is opened for writing and again just before it is published; log entries are
+ * published exclusively, by link(2) on local disks and by one conditional PUT elsewhere. Deleting is writing: a stale
+ * leader's purge is refused too. Making an empty directory is not. Reading is free. Executors hold no lease and pass.
+ *
+ * <p>Not guaranteed: that a PUT sent before the gate closed does not land after. It lands in an empty slot or nowhere, and
+ * the rightful leader that meets it sees Spark's own FileAlreadyExists.
+ */
+public final class FencedCheckpointFileManager implements CheckpointFileManager {
+    private static final long NO_BATCH = -1;
+
+    private final Path path;
+    private final Configuration conf;
+    private final FileSystem files;
+    private final boolean local;
+
+    /** The constructor that Spark calls. */
+    public FencedCheckpointFileManager(Path path, Configuration conf) throws IOException {
+        this.path = path;
+        this.conf = conf;
+        this.files = path.getFileSystem(conf);
+        this.local = LocalFiles.isLocal(files);
+        if (!local && !ObjectStore.isConditional(files, path)) {
+            throw new UnsupportedOperationException(path + ": no exclusive create on " + files.getScheme()
+                    + "://. Keep checkpoints on a local disk or on s3a:// (Hadoop 3.5)");
+        }
+    }
+
+    @Override
+    public CancellableFSDataOutputStream createAtomic(Path target, boolean overwriteIfPossible) {
+        try {
+            Ticket ticket = Ticket.open(this, target);
+            try {
+                return local
+                        ? new LocalStream(ticket, LocalFiles.local(files, target), overwriteIfPossible)
+                        : new ObjectStream(ticket, ObjectStore.writer(target, conf), target, overwriteIfPossible);
+            } catch (IOException | RuntimeException e) {
+                ticket.abandoned();
+                throw e;
+            }
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    @Override
+    public FSDataInputStream open(Path target) {
+        try {
+            return files.open(target);
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    @Override
+    public FileStatus[] list(Path target, PathFilter filter) {
+        try {
+            return local ? LocalFiles.list(files, target, filter) : files.listStatus(target, filter);
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    @Override
+    public void mkdirs(Path target) {
+        try {
+            if (local) {
+                LocalFiles.mkdirs(LocalFiles.local(files, target));
+            } else {
+                files.mkdirs(target);
+            }
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    @Override
+    public boolean exists(Path target) {
+        try {
+            return local ? Files.exists(LocalFiles.local(files, target)) : files.exists(target);
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    @Override
+    public void delete(Path target) {
+        try {
+            Root root = Fence.onDriver() ? Fence.rootOf(files, target, conf, false) : null;
+            String name = Roots.key(files, target);
+            if (root != null) {
+                Fence.admit(root, "delete", name, true);
+            }
+            if (local) {
+                LocalFiles.delete(LocalFiles.local(files, target));
+            } else {
+                deleteObject(target);
+            }
+            if (root != null) {
+                Fence.landed(root, "delete", name);
+            }
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
+    }
+
+    private void deleteObject(Path target) throws IOException {
+        try {
+            ObjectStore.writer(target, conf).delete(target, true);
+        } catch (FileNotFoundException e) {
+            return; // gone is what was wanted
+        }
+    }
+
+    @Override
+    public boolean isLocal() {
+        return local;
+    }
+
+    @Override
+    public Path createCheckpointDirectory() {
+        mkdirs(path);
+        return files.makeQualified(path);
+    }
+
+    /** One write's permission: asked for at open and at publish, and what follows from it for the batch in flight. */
+    private record Ticket(Root root, String path, long beginsBatch, long endsBatch) {
+        static Ticket open(FencedCheckpointFileManager manager, Path target) throws IOException {
+            if (!Fence.onDriver()) {
+                return new Ticket(null, target.toString(), NO_BATCH, NO_BATCH);
+            }
+            Root root = Fence.rootOf(manager.files, target, manager.conf, false);
+            String log = target.getParent().getName();
+            long batch = Root.number(target.getName());
+            Ticket ticket = new Ticket(
+                    root,
+                    Roots.key(manager.files, target),
+                    log.equals("offsets") ? batch : NO_BATCH,
+                    log.equals("commits") ? batch : NO_BATCH);
+            // in an object store nothing exists before publish, and the claim costs a request: it is read there
+            boolean readClaim = !root.remote();
+            if (ticket.beginsBatch != NO_BATCH) {
+                Fence.admitBatch(root, batch, ticket.path, readClaim);
+            } else {
+                Fence.admit(root, "create", ticket.path, readClaim);
+            }
+            return ticket;
+        }
+
+        void beforePublish() throws IOException {
+            if (root != null) {
+                Fence.admit(root, "publish", path, true);
+            }
+        }
+
+        void published() {
+            if (root != null) {
+                Fence.landed(root, "publish", path);
+                if (endsBatch != NO_BATCH) {
+                    Fence.batchEnded(root, endsBatch);
+                }
+            }
+        }
+
+        void notPublished(String outcome, String reason) {
+            if (root != null) {
+                Fence.say(root, "publish", path, outcome, reason);
+            }
+            abandoned();
+        }
+
+        void abandoned() {
+            if (root != null && beginsBatch != NO_BATCH) {
+                Fence.batchEnded(root, beginsBatch);
+            }
+        }
+    }
+
+    private static final class LocalStream extends CancellableFSDataOutputStream {
+        private final Ticket ticket;
+        private final java.nio.file.Path target;
+        private final java.nio.file.Path temporary;
+        private final boolean overwrite;
+        private boolean done;
+
+        LocalStream(Ticket ticket, java.nio.file.Path target, boolean overwrite) throws IOException {
+            this(ticket, target, target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp"),
+                    overwrite);
+        }
+
+        private LocalStream(
+                Ticket ticket, java.nio.file.Path target, java.nio.file.Path temporary, boolean overwrite)
+                throws IOException {
+            super(LocalFiles.create(temporary));
+            this.ticket = ticket;
+            this.target = target;
+            this.temporary = temporary;
+            this.overwrite = overwrite;
+        }
+
+        @Override
+        public synchronized void close() throws IOException {
+            if (done) {
+                return;
+            }
+            done = true;
+            boolean landed = false;
+            try {
+                super.close();
+                ticket.beforePublish();
+                if (overwrite) {
+                    LocalFiles.publishOver(temporary, target);
+                } else {
+                    LocalFiles.publishNew(temporary, target);
+                }
+                landed = true;
+                ticket.published();
+            } catch (FileAlreadyExistsException e) {
+                ticket.notPublished(FenceLog.REFUSED, "exists");
+                throw e;
+            } finally {
+                if (!landed) {
+                    ticket.abandoned();
+                    Files.deleteIfExists(temporary);
+                }
+            }
+        }
+
+        @Override
+        public synchronized void cancel() {
+            if (done) {
+                return;
+            }
+            done = true;
+            ticket.abandoned();
+            try {
+                super.close();
+                Files.deleteIfExists(temporary);
+            } catch (IOException e) {
+                return; // a leftover with a name that nobody reads
+            }
+        }
+    }
+
+    private static final class ObjectStream extends CancellableFSDataOutputStream {
+        private final Ticket ticket;
+        private final FileSystem writer;
+        private final Path target;
+        private final String nonce;
+        private final FSDataOutputStream out;
+        private boolean done;
+
+        ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite) throws IOException {
+            this(ticket, writer, target, overwrite, UUID.randomUUID().toString());
+        }
+
+        private ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite, String nonce)
+                throws IOException {
+            this(ticket, writer, target, nonce,
+                    ObjectStore.create(writer, target, overwrite ? null : ObjectStore.CREATE_ONLY, "true", nonce));
+        }
+
+        private ObjectStream(Ticket ticket, FileSystem writer, Path target, String nonce, FSDataOutputStream out) {
+            super((OutputStream) out);
+            this.ticket = ticket;
+            this.writer = writer;
+            this.target = target;
+            this.nonce = nonce;
+            this.out = out;
+        }
+
+        @Override
+        public synchronized void close() throws IOException {
+            if (done) {
+                return;
+            }
+            done = true;
+            boolean sent = false;
+            try {
+                ticket.beforePublish();
+                sent = true;
+                out.close();
+            } catch (IOException e) {
+                settle(e, sent);
+            } finally {
+                if (!sent) {
+                    out.abort();
+                    ticket.abandoned();
+                }
+            }
+            ticket.published();
+        }
+
+        /** Returns if the write has landed after all; else throws. One read decides: a retry could land after the gate. */
+        private void settle(IOException failure, boolean sent) throws IOException {
+            if (!sent) {
+                throw failure;
+            }
+            out.abort();
+            boolean ours;
+            try {
+                ours = ObjectStore.wroteIt(writer, target, nonce);
+            } catch (IOException e) {
+                failure.addSuppressed(e);
+                ours = false;
+            }
+            if (ours) {
+                return;
+            }
+            if (ObjectStore.isConflict(failure)) {
+                ticket.notPublished(FenceLog.REFUSED, "exists");
+                FileAlreadyExistsException conflict = new FileAlreadyExistsException(target + " exists already");
+                conflict.initCause(failure);
+                throw conflict;
+            }
+            ticket.notPublished(FenceLog.UNKNOWN, failure.getClass().getSimpleName());
+            throw failure;
+        }
+
+        @Override
+        public synchronized void cancel() {
+            if (done) {
+                return;
+            }
+            done = true;
+            ticket.abandoned();
+            out.abort();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+package dev.understudy.fence;
+
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/**
+ * Ends this process by itself when its time has come, so that a frozen or dead supervisor leaves no writer behind.
+ *
+ * <p>At the kill deadline if user code runs that the gate cannot hold; otherwise the driver is parked and lives until the
+ * park deadline. A revoked gate is given 200 ms for the supervisor, which kills at once, to do it. A standby never halts.
+ * Not guaranteed: anything while the process itself is frozen. It then halts within 50 ms of its thaw, and until it does
+ * the gate is closed.
+ */
+final class HaltingThread extends Thread {
+    static final int EXIT_CODE = 86;
+
+    private static final long TICK_MILLIS = 50;
+    private static final long REVOKED_NANOS = 200_000_000;
+    /** Python counts itself busy <em>before</em> it looks at the gate: a parked one flickers and must not die of it. */
+    private static final int BUSY_SAMPLES = 6;
+
+    private static final long BUSY_SAMPLE_MILLIS = 4;
+
+    private final Gate gate;
+    private final String holder;
+    private final FenceLog log;
+    private final Optional<ProcessHandle> driver;
+    private Gate.View last;
+    private long revokedSince;
+
+    HaltingThread(Gate gate, String holder, FenceLog log) {
+        super("understudy-halt");
+        this.gate = gate;
+        this.holder = holder;
+        this.log = log;
+        // remembered now: once the parent has died, parent() is whoever adopts orphans here, and not ours to kill
+        this.driver = ProcessHandle.current().parent();
+        setDaemon(true);
+        setPriority(MAX_PRIORITY);
+    }
+
+    @Override
+    public void run() {
+        while (true) {
+            String reason = reason();
+            if (reason != null) {
+                halt(reason);
+            }
+            try {
+                Thread.sleep(TICK_MILLIS);
+            } catch (InterruptedException e) {
+                continue; // nobody stops this thread
+            }
+        }
+    }
+
+    private String reason() {
+        Gate.View seen = gate.read();
+        if (seen != null) {
+            last = seen; // a torn page keeps the deadlines it had
+        }
+        if (last == null || last.state() == Gate.State.STANDBY) {
+            revokedSince = 0;
+            return null;
+        }
+        if (last.state() == Gate.State.REVOKED) {
+            long now = System.nanoTime();
+            revokedSince = revokedSince == 0 ? now : revokedSince;
+            return now - revokedSince > REVOKED_NANOS ? "revoked" : null;
+        }
+        revokedSince = 0;
+        Gate.Now now = Gate.Now.read();
+        if (last.parkDue(now)) {
+            return "park-deadline";
+        }
+        return last.killDue(now) && busy() ? "kill-deadline" : null;
+    }
+
+    private boolean busy() {
+        for (int i = 0; i < BUSY_SAMPLES; i++) {
+            if (gate.activity() == 0) {
+                return false;
+            }
+            try {
+                Thread.sleep(BUSY_SAMPLE_MILLIS);
+            } catch (InterruptedException e) {
+                continue;
+            }
+        }
+        return true;
+    }
+
+    private void halt(String reason) {
+        try {
+            log.say(last.token(), holder, "halt", gate.path().toString(), FenceLog.REFUSED, reason);
+            killSession();
+        } finally {
+            Runtime.getRuntime().halt(EXIT_CODE);
+        }
+    }
+
+    /** The driver's Python first: it is the one that could start something new. */
+    private void killSession() {
+        ProcessHandle self = ProcessHandle.current();
+        long session = sessionOf(self.pid());
+        long parent = self.parent().map(ProcessHandle::pid).orElse(0L);
+        // an adopted orphan's new parent, an interactive shell's session: neither is the driver's
+        boolean parentIsDriver = parent > 1
+                && driver.isPresent()
+                && driver.get().pid() == parent
+                && sessionOf(parent) == session;
+        if (parentIsDriver) {
+            driver.get().destroyForcibly();
+        }
+        self.descendants().forEach(ProcessHandle::destroyForcibly);
+        if (session > 1 && driver.isPresent() && session == driver.get().pid()) {
+            killAllOf(session, self.pid());
+        }
+    }
+
+    /** Python's workers leave the process group and may lose their parent, but they stay in the session. */
+    private static void killAllOf(long session, long self) {
+        try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
+            for (Path entry : entries) {
+                long pid = Long.parseLong(entry.getFileName().toString());
+                if (pid != self && sessionOf(pid) == session) {
+                    ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
+                }
+            }
+        } catch (IOException | RuntimeException e) {
+            return; // halting comes next, and the rest dies with its parent
+        }
+    }
+
+    /** The session of a process, 0 when unknown. */
+    static long sessionOf(long pid) {
+        try {
+            String stat = Files.readString(Path.of("/proc/" + pid + "/stat"));
+            // the second field is the command in brackets and may contain anything, brackets too
+            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
+            return Long.parseLong(fields[3]);
+        } catch (IOException | RuntimeException e) {
+            return 0;
+        }
+    }
+}

@@ -1,0 +1,76 @@
+package dev.understudy.fence;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.UUID;
+import org.apache.hadoop.fs.EtagSource;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.util.functional.FutureIO;
+
+/** A claim in an object store: one object, replaced by a PUT that is conditional on its ETag. */
+final class ObjectClaims implements ClaimStore {
+    private final FileSystem files;
+    private final Path path;
+
+    ObjectClaims(FileSystem files, Path root) {
+        this.files = files;
+        this.path = new Path(new Path(root, Claim.DIRECTORY), "claim");
+    }
+
+    @Override
+    public Standing read() throws IOException {
+        FileStatus status;
+        try {
+            status = files.getFileStatus(path);
+        } catch (FileNotFoundException e) {
+            return Standing.NOTHING;
+        }
+        String etag = etag(status);
+        FutureDataInputStreamBuilder builder = files.openFile(path).withFileStatus(status);
+        try (InputStream in = FutureIO.awaitFuture(builder.build())) {
+            byte[] bytes = in.readAllBytes();
+            // the ETag and the bytes are two answers; only an unchanged ETag makes them one
+            return etag.equals(etag(files.getFileStatus(path))) ? new Standing(etag, Claim.parse(bytes)) : read();
+        }
+    }
+
+    @Override
+    public boolean replace(Standing seen, Claim claim) throws IOException {
+        String option = seen.nothing() ? ObjectStore.CREATE_ONLY : ObjectStore.CREATE_IF_ETAG;
+        String value = seen.nothing() ? "true" : seen.revision();
+        FSDataOutputStream out =
+                ObjectStore.create(files, path, option, value, UUID.randomUUID().toString());
+        try {
+            out.write(claim.bytes());
+            out.close();
+            return true;
+        } catch (IOException e) {
+            out.abort();
+            if (ObjectStore.isConflict(e)) {
+                return false;
+            }
+            throw e;
+        }
+    }
+
+    @Override
+    public boolean stands(Standing ours) throws IOException {
+        try {
+            return ours.revision().equals(etag(files.getFileStatus(path)));
+        } catch (FileNotFoundException e) {
+            return false;
+        }
+    }
+
+    private static String etag(FileStatus status) throws IOException {
+        if (status instanceof EtagSource source && source.getEtag() != null && !source.getEtag().isEmpty()) {
+            return source.getEtag();
+        }
+        throw new IOException(status.getPath() + " has no ETag: no compare-and-set is possible there");
+    }
+}

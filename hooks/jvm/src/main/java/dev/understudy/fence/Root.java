@@ -1,0 +1,160 @@
+package dev.understudy.fence;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+
+/** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
+final class Root {
+    private static final long NO_BATCH = -1;
+
+    final String key;
+    /** Null where the file system has no compare-and-set: such a root has the gate only. */
+    private final ClaimStore store;
+
+    private final boolean remote;
+    private final FileSystem files;
+    private volatile ClaimStore.Standing ours;
+    private final AtomicLong inFlight = new AtomicLong(NO_BATCH); // own lock-free: a claim may be waiting for the network
+    private volatile boolean takenOver;
+    private volatile long admitted = -1;
+    private final Set<String> cleared = Collections.newSetFromMap(new LinkedHashMap<>() {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
+            return size() > 256; // a sink may have a directory per batch
+        }
+    });
+
+    private Root(String key, ClaimStore store, boolean remote, FileSystem files) {
+        this.key = key;
+        this.store = store;
+        this.remote = remote;
+        this.files = files;
+    }
+
+    static Root of(String key, FileSystem files, Configuration conf) throws IOException {
+        if (LocalFiles.isLocal(files)) {
+            return new Root(key, new LocalClaims(Path.of(key)), false, files);
+        }
+        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
+        boolean conditional = ObjectStore.isConditional(files, path);
+        return new Root(key, conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null, true, files);
+    }
+
+    boolean claimable() {
+        return store != null;
+    }
+
+    /** Whether a look at the claim is a request over the network. */
+    boolean remote() {
+        return remote;
+    }
+
+    /**
+     * Whether a predecessor may have left unfinished work in {@code path}: the claim that we replaced was another token's,
+     * and this is the first time we ask.
+     */
+    boolean mayHoldLeftovers(String path) {
+        synchronized (cleared) {
+            return takenOver && cleared.add(path);
+        }
+    }
+
+    void admitted(long token) {
+        admitted = token;
+    }
+
+    /** The token of the last write that was let through, for the log. */
+    long admittedToken() {
+        return admitted;
+    }
+
+    /** The token of our claim, or -1. */
+    long token() {
+        ClaimStore.Standing seen = ours;
+        return seen == null ? -1 : seen.claim().token();
+    }
+
+    /** Claims for {@code mine}; repeated calls are cheap to get wrong, so each one reads what stands. */
+    synchronized Claims.Outcome claim(Claim mine, BooleanSupplier gateOpen) throws IOException {
+        ClaimStore.Standing before = store.read();
+        Claims.Outcome outcome = Claims.claim(store, mine, gateOpen);
+        if (outcome.verdict().ours()) {
+            ours = outcome.standing();
+            if (outcome.verdict() == Claims.Verdict.CLAIMED) {
+                synchronized (cleared) {
+                    takenOver = !before.nothing();
+                    cleared.clear();
+                }
+                inFlight.set(pendingBatch());
+            }
+        }
+        return outcome;
+    }
+
+    /** Whether this token still is the claim. False asks for another {@link #claim}, which says why. */
+    boolean stands(long token) throws IOException {
+        ClaimStore.Standing seen = ours;
+        return seen != null && seen.claim().token() == token && store.stands(seen);
+    }
+
+    /** For a closed gate: what another process's claim says against us, or null. Reads only. */
+    Claims.Verdict objection(Claim mine) throws IOException {
+        if (store == null || ours == null || store.stands(ours)) {
+            return null;
+        }
+        Claims.Verdict verdict = Claims.judge(store.read(), mine);
+        return verdict.refused() ? verdict : null;
+    }
+
+    /** A batch whose offsets are logged and whose commit is not: the predecessor's, to be run again. */
+    private long pendingBatch() throws IOException {
+        long offsets = highest("offsets");
+        return offsets > highest("commits") ? offsets : NO_BATCH;
+    }
+
+    private long highest(String log) throws IOException {
+        long highest = NO_BATCH;
+        try {
+            for (FileStatus status : LocalFiles.isLocal(files)
+                    ? LocalFiles.list(files, new org.apache.hadoop.fs.Path(key, log), path -> true)
+                    : files.listStatus(new org.apache.hadoop.fs.Path(key, log))) {
+                highest = Math.max(highest, number(status.getPath().getName()));
+            }
+        } catch (FileNotFoundException e) {
+            return NO_BATCH;
+        }
+        return highest;
+    }
+
+    static long number(String name) {
+        try {
+            return Long.parseLong(name);
+        } catch (NumberFormatException e) {
+            return NO_BATCH;
+        }
+    }
+
+    void began(long batch) {
+        inFlight.set(batch);
+    }
+
+    /** The batch ended, or its offsets were never published. */
+    void ended(long batch) {
+        inFlight.compareAndSet(batch, NO_BATCH);
+    }
+
+    /** The batch in flight, or -1. */
+    long inFlight() {
+        return inFlight.get();
+    }
+}

@@ -1,0 +1,71 @@
+package dev.understudy.rehearsal;
+
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.java.function.VoidFunction2;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap;
+import org.apache.spark.sql.classic.DataStreamWriter;
+import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.Trigger;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The writer of a rehearsal: the user's, with every place it writes to replaced.
+ *
+ * <p>File sinks keep format, options and partitioning and write below scratch. {@code foreachBatch} becomes a function of ours that writes
+ * the batch as parquet to scratch: the user's may do anything, so it is never called. Every other sink becomes {@code noop}.
+ */
+final class Sinks {
+    private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
+
+    /** Options that name a place or a query of the user's, or switch to an execution the overlay does not follow. */
+    private static final Set<String> DROPPED =
+            Set.of("path", "checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms");
+
+    private Sinks() {}
+
+    /**
+     * @param user the writer the script called {@code start()} on; only read
+     * @param data what to write, in the rehearsal's session
+     */
+    static DataStreamWriter<Row> writer(
+            DataStreamWriter<?> user, org.apache.spark.sql.classic.Dataset<Row> data, String name, String checkpoint, Path scratch) {
+        DataStreamWriter<Row> writer = data.writeStream();
+        writer.outputMode((OutputMode) Reflect.get(user, "outputMode"));
+        // As fast as possible, whatever the user's trigger is: an interval would only make the round wait.
+        writer.trigger(Trigger.ProcessingTime(0));
+        Reflect.set(writer, "sinkName", Reflect.get(user, "sinkName"));
+        String source = ((String) Reflect.get(user, "source")).toLowerCase(Locale.ROOT);
+        if (source.equals("foreachbatch")) {
+            String target = new Path(scratch, "batches").toString();
+            writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> batch.write().mode("append").parquet(target));
+        } else if (FILES.contains(source)) {
+            writer.format(source);
+            options(user).forEach((key, value) -> {
+                if (!DROPPED.contains(key.toLowerCase(Locale.ROOT))) {
+                    writer.option(key, value);
+                }
+            });
+            writer.option("path", new Path(scratch, "sink").toString());
+            @SuppressWarnings("unchecked")
+            Option<Seq<String>> partitioning = (Option<Seq<String>>) Reflect.get(user, "partitioningColumns");
+            if (partitioning.isDefined()) {
+                writer.partitionBy(CollectionConverters.asJava(partitioning.get()).toArray(String[]::new));
+            }
+        } else {
+            writer.format("noop");
+        }
+        return writer.queryName(name).option("checkpointLocation", checkpoint);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, String> options(DataStreamWriter<?> user) {
+        return CollectionConverters.asJava(((CaseInsensitiveMap<String>) Reflect.get(user, "extraOptions")).originalMap());
+    }
+}

@@ -1,0 +1,323 @@
+"""Drivers for tests of the JVM fence: a bare JVM, or a whole Spark, in a session of its own behind a gate we write.
+
+The JVM's parent is a small Python that leads the session, as the driver's Python does in production: the halting thread
+kills that one and its session, never the test run. Gate pages are written with ``struct`` from the documented layout, and
+not with the package's own writer, so that the two cannot agree on a mistake.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JJavaError
+
+from understudy.clock import NEVER, Instant, instant
+
+REPOSITORY = Path(__file__).parents[2]
+MODULE = REPOSITORY / "hooks" / "jvm"
+STANDBY, OPEN, CLOSED, REVOKED = 1, 2, 3, 4
+MAGIC = 0x47445355
+LOST = "dev.understudy.fence.LeadershipLostException"
+EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
+
+_PARENT = """
+import subprocess, sys
+sys.exit(subprocess.Popen(sys.argv[2:], start_new_session=sys.argv[1] == "apart").wait())
+"""
+
+#: What Spark asks of Java 17, as its own launcher passes it.
+_OPENS = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "sun.nio.ch", "sun.nio.cs", "sun.security.action"),
+    "sun.util.calendar",
+)
+SPARK_OPTIONS = ("-Xmx700m", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENS))
+
+
+def fence_jar() -> Path:
+    """The jar under test: ``UNDERSTUDY_FENCE_JAR``, else what Maven built, building it first if it is not there."""
+    if named := os.environ.get("UNDERSTUDY_FENCE_JAR"):
+        return Path(named)
+    target = MODULE / "target"
+    if not (found := sorted(target.glob("understudy-fence-*.jar"))):
+        subprocess.run(["mvn", "-B", "-q", "-f", str(MODULE / "pom.xml"), "package"], check=True)
+        found = sorted(target.glob("understudy-fence-*.jar"))
+    return found[-1]
+
+
+def token(epoch: int, attempt: int = 0) -> int:
+    return epoch << 32 | attempt
+
+
+def later(seconds: float) -> Instant:
+    return instant().plus(seconds)
+
+
+@dataclass
+class GatePage:
+    """The supervisor's side of a gate, and Python's side of the activity page."""
+
+    path: Path
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        self.path.write_bytes(bytes(4096))
+        Path(f"{self.path}.activity").write_bytes(bytes(64))
+        self.write(STANDBY)
+
+    def page(
+        self,
+        state: int,
+        number: int = 0,
+        close: Instant = NEVER,
+        kill: Instant = NEVER,
+        park: Instant = NEVER,
+        *,
+        magic: int = MAGIC,
+        version: int = 1,
+    ) -> bytes:
+        self.sequence += 2
+        body = struct.pack(
+            "<IIQQqqqqqqI",
+            magic,
+            version,
+            self.sequence,
+            number,
+            close.boottime_ns,
+            close.monotonic_ns,
+            kill.boottime_ns,
+            kill.monotonic_ns,
+            park.boottime_ns,
+            park.monotonic_ns,
+            state,
+        )
+        return body + struct.pack("<I", zlib.crc32(body))
+
+    def put(self, data: bytes, offset: int = 0) -> None:
+        descriptor = os.open(self.path, os.O_WRONLY)
+        try:
+            os.pwrite(descriptor, data, offset)
+        finally:
+            os.close(descriptor)
+
+    def write(
+        self, state: int, number: int = 0, close: Instant = NEVER, kill: Instant = NEVER, park: Instant = NEVER
+    ) -> None:
+        data = self.page(state, number, close, kill, park)
+        self.put(struct.pack("<Q", self.sequence - 1), 8)  # odd: being written
+        self.put(data[:8])
+        self.put(data[16:], 16)
+        self.put(data[8:16], 8)
+
+    def busy(self, count: int) -> None:
+        with Path(f"{self.path}.activity").open("r+b") as out:
+            out.write(struct.pack("<Q", count))
+
+
+@dataclass
+class Driver:
+    """A JVM with the fence attached to a gate. ``jvm`` is py4j's view of it."""
+
+    root: Path
+    gate: GatePage
+    holder: str
+    log_path: Path
+    process: subprocess.Popen[str]
+    gateway: JavaGateway
+    pid: int
+    conf: Any = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def jvm(self) -> Any:
+        return self.gateway.jvm
+
+    @property
+    def fence(self) -> Any:
+        return self.jvm.dev.understudy.fence.Fence
+
+    def attach(self, cluster: str = "c", job: str = "j", lock: str = "file", timeout_ms: int = 2000) -> None:
+        self.fence.attach(str(self.gate.path), self.holder, cluster, job, lock, str(self.log_path), timeout_ms)
+
+    def state(self) -> dict[str, Any]:
+        return dict(json.loads(self.fence.state()))
+
+    def claim(self, root: str | Path) -> dict[str, Any]:
+        return dict(json.loads(self.fence.claim(str(root), self.conf)))
+
+    def path(self, path: str | Path) -> Any:
+        return self.jvm.org.apache.hadoop.fs.Path(str(path))
+
+    def manager(self, root: str | Path) -> Any:
+        return self.jvm.dev.understudy.fence.FencedCheckpointFileManager(self.path(root), self.conf)
+
+    def open(self, path: str | Path, *, overwrite: bool = False) -> Any:
+        return self.manager(str(path).rsplit("/", 1)[0]).createAtomic(self.path(path), overwrite)
+
+    def write(self, path: str | Path, data: bytes = b"v1\n{}", *, overwrite: bool = False) -> None:
+        out = self.open(path, overwrite=overwrite)
+        out.write(bytearray(data))
+        out.close()
+
+    def freeze(self) -> None:
+        os.kill(self.pid, signal.SIGSTOP)
+        while Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+            time.sleep(0.001)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def log(self) -> list[dict[str, Any]]:
+        if not self.log_path.exists():
+            return []
+        return [json.loads(line) for line in self.log_path.read_text().splitlines()]
+
+    def logged(self, **fields: Any) -> list[dict[str, Any]]:
+        return [line for line in self.log() if all(line[name] == value for name, value in fields.items())]
+
+    def stop(self) -> None:
+        """Kills the session: the parent, the JVM, and whatever they started."""
+        gc.collect()  # py4j's finalizers run while there is a JVM to tell, not whenever the collector feels like it
+        self.gateway.close()
+        for pid in (self.pid, self.process.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def refusal(error: Py4JJavaError) -> str:
+    """The class name of the innermost Java exception that says why."""
+    exception = error.java_exception
+    while exception.getCause() is not None and exception.getClass().getName() not in (LOST, EXISTS):
+        exception = exception.getCause()
+    return str(exception.getClass().getName())
+
+
+#: What a bare JVM loads from, in front: Java opens every jar of the class path up to the one that has a class.
+_FIRST = (
+    "py4j-*",
+    "jackson-*-2*",
+    "hadoop-client-*",
+    "spark-sql_*",
+    "spark-core_*",
+    "scala-library-*",
+    "slf4j-*",
+    "log4j-*",
+)
+
+
+def class_path(*extra: str | Path) -> str:
+    jars = Path(pyspark.__file__).parent / "jars"
+    first = [str(each) for name in _FIRST for each in sorted(jars.glob(f"{name}.jar"))]
+    return os.pathsep.join([str(fence_jar()), *map(str, extra), *first, f"{jars}/*"])
+
+
+@contextmanager
+def driver(
+    root: Path,
+    *,
+    attach: bool = True,
+    classes: str | None = None,
+    options: tuple[str, ...] = (),
+    holder: str | None = None,
+    apart: bool = False,
+    **attach_to: Any,
+) -> Iterator[Driver]:
+    """A bare JVM: about a second to start. Its gate stands on standby until a test writes it.
+
+    ``apart`` gives the JVM a session of its own, so that its parent is not the driver it belongs to.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    holder = holder or str(uuid.uuid4())
+    gate = GatePage(root / f"gate-{holder}")
+    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *options]
+    command += ["-cp", classes or class_path(), "py4j.GatewayServer", "--enable-auth", "0"]
+    with (root / f"stderr-{holder}").open("w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PARENT, "apart" if apart else "together", *command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    assert process.stdout is not None
+    port, secret = int(process.stdout.readline()), process.stdout.readline().strip()
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True))
+    pid = int(gateway.jvm.java.lang.ProcessHandle.current().pid())
+    made = Driver(root, gate, holder, root / "log" / f"fence-{holder}.jsonl", process, gateway, pid)
+    try:
+        made.conf = gateway.jvm.org.apache.hadoop.conf.Configuration()
+        if attach:
+            made.attach(**attach_to)
+        yield made
+    finally:
+        made.stop()
+
+
+FENCED = {
+    "spark.sql.streaming.checkpointFileManagerClass": "dev.understudy.fence.FencedCheckpointFileManager",
+    "spark.sql.sources.commitProtocolClass": "dev.understudy.fence.FencedCommitProtocol",
+}
+STOCK = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
+    ),
+    "spark.sql.sources.commitProtocolClass": (
+        "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
+    ),
+}
+
+
+def spark(one: Driver, settings: dict[str, str]) -> Any:
+    """A session in the driver's JVM, through py4j alone. The first call makes the context."""
+    builder = one.jvm.org.apache.spark.sql.classic.SparkSession.builder().master("local[1]")
+    common = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(one.root / "warehouse"),
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in common.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate().newSession()
+    for name, value in settings.items():
+        session.conf().set(name, value)
+    return session
+
+
+def claim_files(root: Path) -> dict[int, dict[str, Any]]:
+    """Every claim in a local root, by number."""
+    found = (root / "_understudy").glob("claim@*")
+    return {int(each.name.partition("@")[2]): json.loads(each.read_text()) for each in found}
+
+
+def seize(root: Path, number: int, holder: str = "another", *, cluster: str = "c", job: str = "j") -> None:
+    """What another replica's JVM does when it claims a local root."""
+    directory = root / "_understudy"
+    directory.mkdir(parents=True, exist_ok=True)
+    following = max(claim_files(root), default=0) + 1
+    claim = {"version": 1, "token": number, "holder": holder, "cluster": cluster, "job": job, "lock": "file"}
+    temporary = directory / f".claim-{uuid.uuid4()}.tmp"
+    temporary.write_text(json.dumps(claim))
+    os.link(temporary, directory / f"claim@{following}")
+    temporary.unlink()

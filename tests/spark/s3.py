@@ -1,0 +1,197 @@
+"""An S3 server for tests: versitygw, built once from its Go module into a cache outside the repository.
+
+``S3Proxy`` stands before it and can fail, swallow or delay requests, and counts them: what a bad network does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.spark.fence_env import MODULE
+
+VERSION = "v1.8.0"
+KEY, SECRET, BUCKET = "understudy", "understudy-secret", "bucket"
+
+
+class Missing(Exception):
+    """One line that says what to install."""
+
+
+def cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "understudy" / f"versitygw-{VERSION}"
+
+
+def versitygw() -> Path:
+    """The server's binary; built the first time, which takes a minute or two and the network."""
+    binary = cache() / "versitygw"
+    if binary.exists():
+        return binary
+    if shutil.which("go") is None:
+        raise Missing(f"go is not installed: install Go 1.25 or later, it builds versitygw {VERSION} for the S3 tests")
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": "-mod=mod"}
+    module = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+    command = ["go", "install", "-trimpath", "-ldflags=-s -w", module]
+    subprocess.run(command, check=True, cwd=binary.parent, env=environment)
+    return binary
+
+
+def s3a_jars() -> Path:
+    """The directory with what ``s3a://`` needs beside Spark, collected by Maven the first time."""
+    directory = MODULE / "target" / "s3a"
+    if not list(directory.glob("hadoop-aws-*.jar")):
+        if shutil.which("mvn") is None:
+            raise Missing(
+                "mvn is not installed: apt-get install maven, it collects the jars of s3a:// for the S3 tests"
+            )
+        subprocess.run(["mvn", "-B", "-q", "-f", str(MODULE / "s3a" / "pom.xml"), "package"], check=True)
+    return directory
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[int]:
+    """A running server with one empty bucket; yields its port on 127.0.0.1."""
+    data = directory / "s3"
+    (data / BUCKET).mkdir(parents=True)
+    port = free_port()
+    command = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
+    with (directory / "s3.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > end:
+                    raise Missing(f"versitygw did not start: {(directory / 's3.log').read_text()}") from None
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def settings(port: int) -> dict[str, str]:
+    """Hadoop's configuration for that server."""
+    return {
+        "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": KEY,
+        "fs.s3a.secret.key": SECRET,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+
+
+#: What to do with a request, by its first line: "pass", "fail" (503 without asking the server), "swallow" (the server
+#: does it, the answer is lost), "hang" (neither).
+Rule = Callable[[str], str]
+
+
+@dataclass
+class S3Proxy:
+    """Passes requests on, one connection each, as its rule says; ``seen`` holds their first lines."""
+
+    upstream: int
+    rule: Rule = lambda line: "pass"
+    seen: list[str] = field(default_factory=list)
+    port: int = 0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def puts(self, ending: str) -> list[str]:
+        return [
+            line for line in self.seen if line.startswith("PUT ") and line.split(" ")[1].split("?")[0].endswith(ending)
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[S3Proxy]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = int(listener.getsockname()[1])
+            listener.settimeout(0.1)
+            accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
+            accepting.start()
+            try:
+                yield self
+            finally:
+                self._stopped.set()
+                accepting.join()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._stopped.is_set():
+            try:
+                client, _ = listener.accept()
+            except TimeoutError:
+                continue
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client:
+            client.settimeout(30)
+            try:
+                head, body = _request(client)
+                if not head:
+                    return
+                line = head.split(b"\r\n", 1)[0].decode()
+                self.seen.append(line)
+                match self.rule(line):
+                    case "fail":
+                        client.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    case "hang":
+                        self._stopped.wait(30)
+                    case "swallow":
+                        self._upstream(head, body)
+                    case _:
+                        client.sendall(self._upstream(head, body))
+            except OSError:
+                return
+
+    def _upstream(self, head: bytes, body: bytes) -> bytes:
+        # one request a connection: the answer ends when the server closes
+        closing = head.replace(b"\r\nConnection: Keep-Alive", b"").replace(b"\r\nExpect: 100-continue", b"")
+        closing = closing[:-4] + b"\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
+            server.sendall(closing + body)
+            answer = b""
+            while part := server.recv(65536):
+                answer += part
+        return answer
+
+
+def _request(client: socket.socket) -> tuple[bytes, bytes]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = client.recv(65536)
+        if not part:
+            return b"", b""
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    fields = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:] if b":" in line)
+    if b"100-continue" in fields.get(b"expect", b""):
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    length = int(fields.get(b"content-length", b"0"))
+    while len(body) < length:
+        part = client.recv(65536)
+        if not part:
+            break
+        body += part
+    return head + b"\r\n\r\n", body

@@ -1,0 +1,135 @@
+"""The halting thread: a driver ends itself at its deadlines, whether or not a supervisor is there to end it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JError
+
+from tests.spark.fence_env import CLOSED, OPEN, REVOKED, STANDBY, Driver, driver, later, token
+from understudy.clock import NEVER, Instant, instant
+
+pytestmark = pytest.mark.spark
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(one: Driver, seconds: float = 20.0) -> bool:
+    end = time.monotonic() + seconds
+    while alive(one.pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    return not alive(one.pid)
+
+
+def stays(one: Driver, seconds: float = 0.6) -> bool:
+    return not gone(one, seconds)
+
+
+def test_at_the_kill_deadline_a_busy_driver_and_its_whole_session_end(tmp_path: Path) -> None:
+    """Nobody writes the gate again after the grant: the supervisor is frozen, or dead."""
+    with driver(tmp_path) as one:
+        script = "import os, sys, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
+        builder = one.jvm.java.lang.ProcessBuilder([sys.executable, "-c", script])  # a worker, in a group of its own
+        worker = int(builder.start().pid())
+        one.gate.busy(1)
+        one.gate.write(OPEN, token(1), close=later(0.2), kill=later(0.5))
+        assert gone(one)
+        one.process.wait(10)
+        assert not alive(worker)
+        (line,) = one.logged(op="halt")
+        assert line["reason"] == "kill-deadline"
+
+
+def test_a_revoked_driver_ends_with_86_and_a_parent_of_another_session_lives(tmp_path: Path) -> None:
+    with driver(tmp_path, apart=True) as one:
+        one.gate.write(REVOKED, token(1))
+        assert one.process.wait(20) == 86
+        assert one.logged(op="halt")[0]["reason"] == "revoked"
+
+
+@pytest.mark.parametrize("clock", ["boottime", "monotonic"])
+def test_either_clock_is_enough_to_end_it(tmp_path: Path, clock: str) -> None:
+    with driver(tmp_path) as one:
+        now = instant()
+        past = Instant(
+            now.boottime_ns if clock == "boottime" else NEVER.boottime_ns,
+            now.monotonic_ns if clock == "monotonic" else NEVER.monotonic_ns,
+        )
+        one.gate.busy(1)
+        one.gate.write(OPEN, token(1), close=later(0), kill=past)
+        assert gone(one)
+
+
+def test_a_driver_in_which_nothing_of_the_users_runs_is_parked_and_lives_until_the_park_deadline(
+    tmp_path: Path,
+) -> None:
+    with driver(tmp_path) as one:
+        past = instant()
+        one.gate.write(CLOSED, token(1), close=past, kill=past, park=later(600))
+        assert stays(one)
+        assert one.state()["gate"]["state"] == "closed"
+        one.gate.write(CLOSED, token(1), close=past, kill=past, park=later(0.1))
+        assert gone(one)
+        assert one.logged(op="halt")[0]["reason"] == "park-deadline"
+
+
+def test_a_parked_driver_that_only_looks_at_its_gate_lives(tmp_path: Path) -> None:
+    """Python counts itself busy before it looks at the gate, and takes it back when the gate is closed."""
+    with driver(tmp_path) as one:
+        past = instant()
+        one.gate.write(CLOSED, token(1), close=past, kill=past)
+        end = time.monotonic() + 0.8
+        while time.monotonic() < end:
+            one.gate.busy(1)
+            one.gate.busy(0)
+        assert alive(one.pid)
+
+
+def test_a_torn_page_keeps_the_deadlines_it_had(tmp_path: Path) -> None:
+    with driver(tmp_path) as one:
+        one.gate.busy(1)
+        one.gate.write(OPEN, token(1), close=later(0.3), kill=later(0.6))
+        one.state()
+        time.sleep(0.15)  # the thread looks every 50 ms
+        one.gate.put(b"\xff", 20)
+        assert gone(one)
+
+
+def test_a_standby_never_halts(tmp_path: Path) -> None:
+    with driver(tmp_path) as one:
+        past = instant()
+        one.gate.busy(1)
+        one.gate.write(STANDBY, 0, close=past, kill=past, park=past)
+        assert stays(one)
+
+
+def test_a_parked_write_is_never_published(tmp_path: Path) -> None:
+    with driver(tmp_path) as one:
+        one.gate.write(OPEN, token(1))
+        stream = one.open(tmp_path / "root" / "offsets" / "0")
+        past = instant()
+        one.gate.write(CLOSED, token(1), close=past, kill=past, park=later(0.2))
+        with pytest.raises((Py4JError, OSError)):
+            stream.close()
+        assert gone(one)
+        assert not (tmp_path / "root" / "offsets" / "0").exists()
+
+
+def test_an_adopting_process_is_not_taken_for_the_driver(tmp_path: Path) -> None:
+    """When the driver's Python has died, the JVM's parent is whoever adopts orphans here: it must survive the halt."""
+    with driver(tmp_path) as one:
+        os.kill(one.process.pid, 9)
+        one.process.wait()
+        adopted_by = int(Path(f"/proc/{one.pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        one.gate.write(REVOKED, token(1))
+        assert gone(one)
+        assert adopted_by == 1 or alive(adopted_by)

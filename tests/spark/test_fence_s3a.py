@@ -1,0 +1,243 @@
+"""The fence on ``s3a://``, against a real S3 server: conditional PUTs, one bounded attempt, and lost answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tests.spark import s3
+from tests.spark.fence_env import (
+    CLOSED,
+    EXISTS,
+    FENCED,
+    LOST,
+    OPEN,
+    SPARK_OPTIONS,
+    STANDBY,
+    Driver,
+    class_path,
+    driver,
+    refusal,
+    spark,
+    token,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    directory = tmp_path_factory.mktemp("s3a")
+    try:
+        classes = class_path(f"{s3.s3a_jars()}/*")
+        s3.versitygw()
+    except s3.Missing as missing:
+        pytest.skip(str(missing))
+    with (
+        s3.server(directory) as port,
+        s3.S3Proxy(port).running() as proxy,
+        driver(directory, classes=classes, options=SPARK_OPTIONS) as made,
+    ):
+        made.extra.update(proxy=proxy, data=directory / "s3" / s3.BUCKET)
+        for name, value in s3.settings(proxy.port).items():
+            made.conf.set(name, value)
+        yield made
+
+
+@pytest.fixture
+def one(shared: Driver) -> Iterator[Driver]:
+    shared.gate.write(OPEN, token(5, 1))
+    yield shared
+    shared.extra["proxy"].rule = lambda line: "pass"
+    shared.gate.write(STANDBY)
+
+
+@pytest.fixture
+def root() -> str:
+    return f"s3a://{s3.BUCKET}/{uuid.uuid4()}"
+
+
+def stored(one: Driver, path: str) -> Path:
+    return one.extra["data"] / path.removeprefix(f"s3a://{s3.BUCKET}/")
+
+
+def standing(one: Driver, root: str) -> dict[str, Any]:
+    return json.loads(stored(one, f"{root}/_understudy/claim").read_text())
+
+
+def seize(one: Driver, root: str, number: int) -> None:
+    """What another replica does: through the fence's own store, with another holder."""
+    path = stored(one, f"{root}/_understudy/claim")
+    claim = {"version": 1, "token": number, "holder": "another", "cluster": "c", "job": "j", "lock": "file"}
+    files = one.path(root).getFileSystem(one.conf)
+    out = files.create(one.path(f"{root}/_understudy/claim"), True)
+    out.write(bytearray(json.dumps(claim).encode()))
+    out.close()
+    assert json.loads(path.read_text())["token"] == number
+
+
+def closes(out: Any) -> str:
+    try:
+        out.close()
+    except Py4JJavaError as error:
+        return refusal(error)
+    return ""
+
+
+def test_of_sixteen_writers_of_one_entry_exactly_one_wins(one: Driver, root: str) -> None:
+    for batch in range(5):
+        path = f"{root}/offsets/{batch}"
+        streams = [one.open(path) for _ in range(16)]
+        for number, out in enumerate(streams):
+            out.write(bytearray(b"%d" % number))
+        with ThreadPoolExecutor(16) as pool:
+            outcomes = list(pool.map(closes, streams))
+        assert sorted(outcomes) == ["", *[EXISTS] * 15]
+        assert stored(one, path).read_bytes() == b"%d" % outcomes.index("")
+
+
+def test_a_root_is_claimed_by_compare_and_set(one: Driver, root: str) -> None:
+    assert one.claim(root)["outcome"] == "claimed"
+    assert one.claim(root)["outcome"] == "repeat"
+    one.gate.write(OPEN, token(5, 2))
+    assert one.claim(root)["outcome"] == "claimed"
+    assert standing(one, root)["token"] == token(5, 2)
+    seize(one, root, token(6))
+    refused = one.claim(root)
+    assert (refused["outcome"], refused["reason"], refused["holder"]) == ("refused", "higher-token", "another")
+
+
+def test_a_claim_that_changed_after_it_was_read_is_not_overwritten(one: Driver, root: str) -> None:
+    seize(one, root, token(1))
+    overtaken = threading.Event()
+
+    def overtake(line: str) -> str:
+        if line.startswith("PUT ") and not overtaken.is_set():
+            overtaken.set()
+            seize(one, root, token(6))
+        return "pass"
+
+    one.extra["proxy"].rule = overtake
+    assert one.claim(root)["reason"] == "higher-token"
+    assert overtaken.is_set()
+    assert standing(one, root)["token"] == token(6)
+
+
+def test_a_stale_write_is_refused(one: Driver, root: str) -> None:
+    out = one.open(f"{root}/offsets/0")
+    out.write(bytearray(b"stale"))
+    seize(one, root, token(6))
+    assert closes(out) == LOST
+    assert not stored(one, f"{root}/offsets/0").exists()
+    (line,) = one.logged(path=f"{root}/offsets/0")
+    assert (line["op"], line["outcome"], line["reason"]) == ("publish", "refused", "higher-claim")
+
+
+def test_a_stale_leader_cannot_delete(one: Driver, root: str) -> None:
+    one.write(f"{root}/offsets/0")
+    seize(one, root, token(6))
+    with pytest.raises(Py4JJavaError) as error:
+        one.manager(root).delete(one.path(f"{root}/offsets/0"))
+    assert refusal(error.value) == LOST
+    assert stored(one, f"{root}/offsets/0").exists()
+
+
+def test_a_failing_server_gets_one_attempt_and_the_failure_is_reported(one: Driver, root: str) -> None:
+    """Hadoop's own client would retry for minutes, long after the gate has closed."""
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    out = one.open(f"{root}/offsets/0")
+    proxy.rule = lambda line: "fail" if line.startswith("PUT ") else "pass"
+    assert closes(out) not in {"", EXISTS, LOST}
+    assert len(proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0")) == 1
+    assert one.logged(path=f"{root}/offsets/0")[-1]["outcome"] == "unknown"
+
+
+def test_a_server_that_does_not_answer_is_given_the_write_time_out_and_no_second_attempt(
+    one: Driver, root: str
+) -> None:
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    out = one.open(f"{root}/offsets/0")
+    proxy.rule = lambda line: "hang" if line.startswith("PUT ") else "pass"
+    closing = threading.Thread(target=closes, args=(out,), daemon=True)
+    closing.start()
+    closing.join(14)  # S3A would raise a time-out of 2 s to 15
+    assert not closing.is_alive()
+    assert len(proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0")) == 1
+
+
+def test_nothing_is_sent_after_the_gate_closed(one: Driver, root: str) -> None:
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    out = one.open(f"{root}/offsets/0")
+    one.gate.write(CLOSED, token(5, 1))
+    closing = threading.Thread(target=closes, args=(out,), daemon=True)
+    closing.start()
+    closing.join(0.5)
+    assert closing.is_alive()
+    assert proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0") == []
+    one.gate.write(OPEN, token(5, 1))
+    closing.join(20)
+    assert stored(one, f"{root}/offsets/0").exists()
+
+
+def test_a_write_whose_answer_was_lost_is_recognised_as_ones_own(one: Driver, root: str) -> None:
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    proxy.rule = lambda line: "swallow" if line.startswith("PUT ") else "pass"
+    one.write(f"{root}/offsets/0", b"once")
+    assert stored(one, f"{root}/offsets/0").read_bytes() == b"once"
+    assert len(proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0")) == 1
+    assert [line["outcome"] for line in one.logged(path=f"{root}/offsets/0")] == ["accepted"]
+
+
+def test_a_claim_whose_answer_was_lost_is_recognised_as_ones_own(one: Driver, root: str) -> None:
+    one.extra["proxy"].rule = lambda line: "swallow" if line.startswith("PUT ") else "pass"
+    assert one.claim(root)["outcome"] == "claimed"
+    assert standing(one, root)["holder"] == one.holder
+
+
+def test_a_look_alike_of_another_writer_is_no_success(one: Driver, root: str) -> None:
+    out = one.open(f"{root}/commits/0")
+    out.write(bytearray(b"the same bytes"))
+    one.write(f"{root}/commits/0", b"the same bytes")
+    assert closes(out) == EXISTS
+
+
+def test_a_file_system_without_exclusive_create_is_refused_by_name(one: Driver) -> None:
+    one.conf.set("fs.viewfs.mounttable.m.link./a", "file:///tmp")
+    with pytest.raises(Py4JJavaError, match="no exclusive create on viewfs"):
+        one.manager("viewfs://m/a/checkpoint")
+
+
+def test_a_streaming_query_runs_through_it_and_a_stale_one_fails(one: Driver, root: str, tmp_path: Path) -> None:
+    hadoop = {f"spark.hadoop.{name}": value for name, value in s3.settings(one.extra["proxy"].port).items()}
+    session = spark(one, {**FENCED, **{name.removeprefix("spark.hadoop."): value for name, value in hadoop.items()}})
+    (tmp_path / "in").mkdir()
+
+    def run(name: str, line: str) -> None:
+        (tmp_path / "in" / name).write_text(line + "\n")
+        now = one.jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()
+        lines = session.readStream().format("text").load(str(tmp_path / "in")).dropDuplicates()
+        writer = lines.writeStream().format("parquet").trigger(now).option("checkpointLocation", f"{root}/checkpoint")
+        writer.start(str(tmp_path / "out")).awaitTermination()
+
+    run("1", "a")
+    found = session.read().parquet(str(tmp_path / "out")).collectAsList()
+    assert [row.getString(0) for row in found] == ["a"]
+    assert stored(one, f"{root}/checkpoint/commits/0").exists()
+    assert standing(one, f"{root}/checkpoint")["holder"] == one.holder
+    seize(one, f"{root}/checkpoint", token(6))
+    with pytest.raises(Py4JJavaError) as error:
+        run("2", "b")
+    assert refusal(error.value) == LOST
+    assert not stored(one, f"{root}/checkpoint/offsets/1").exists()

@@ -1,0 +1,220 @@
+"""The fence under Spark itself: streaming checkpoints in both directions, and batch writes of a frozen leader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tests.spark.fence_env import (
+    CLOSED,
+    FENCED,
+    LOST,
+    OPEN,
+    SPARK_OPTIONS,
+    STANDBY,
+    STOCK,
+    Driver,
+    claim_files,
+    driver,
+    refusal,
+    seize,
+    spark,
+    token,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with driver(tmp_path_factory.mktemp("spark"), options=SPARK_OPTIONS) as made:
+        made.extra["fenced"] = spark(made, FENCED)
+        made.extra["stock"] = spark(made, STOCK)
+        yield made
+
+
+@pytest.fixture
+def one(shared: Driver) -> Iterator[Driver]:
+    shared.gate.write(OPEN, token(5, 1))
+    yield shared
+    shared.gate.write(STANDBY)
+
+
+def run(one: Driver, session: Any, root: Path) -> None:
+    """One AvailableNow run of a stateful query: lines of text, each once, to parquet."""
+    lines = session.readStream().format("text").option("maxFilesPerTrigger", 1).load(str(root / "in"))
+    now = one.jvm.org.apache.spark.sql.streaming.Trigger.AvailableNow()
+    writer = lines.dropDuplicates().writeStream().format("parquet").trigger(now)
+    writer = writer.option("checkpointLocation", str(root / "checkpoint"))
+    writer.start(str(root / "out")).awaitTermination()
+
+
+def feed(root: Path, name: str, *lines: str) -> None:
+    (root / "in").mkdir(parents=True, exist_ok=True)
+    (root / "in" / name).write_text("\n".join(lines) + "\n")
+
+
+def rows(session: Any, path: Path) -> list[str]:
+    return sorted(row.getString(0) for row in session.read().parquet(str(path)).collectAsList())
+
+
+def batches(root: Path, log: str) -> list[int]:
+    return sorted(int(each.name) for each in (root / "checkpoint" / log).iterdir() if each.name.isdigit())
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(root)): each.read_bytes() for each in sorted(root.rglob("*")) if each.is_file()}
+
+
+def test_a_plain_checkpoint_continues_under_the_fence_and_back(one: Driver, tmp_path: Path) -> None:
+    fenced, stock = one.extra["fenced"], one.extra["stock"]
+    feed(tmp_path, "1", "a", "b")
+    run(one, stock, tmp_path)
+    assert not (tmp_path / "checkpoint" / "_understudy").exists()
+    feed(tmp_path, "2", "b", "c")
+    run(one, fenced, tmp_path)
+    feed(tmp_path, "3", "c", "d")
+    run(one, fenced, tmp_path)
+    feed(tmp_path, "4", "a", "d", "e")
+    run(one, stock, tmp_path)
+    assert batches(tmp_path, "offsets") == batches(tmp_path, "commits")
+    assert len(batches(tmp_path, "commits")) >= 4
+    assert rows(stock, tmp_path / "out") == ["a", "b", "c", "d", "e"]
+    for root in ("checkpoint", "out"):
+        assert claim_files(tmp_path / root)[1]["holder"] == one.holder
+    published = {line["path"].rsplit("/", 2)[-2] for line in one.logged(op="publish", outcome="accepted")}
+    assert {"offsets", "commits", "0", "_spark_metadata"} <= published
+
+
+def test_a_query_under_a_higher_claim_fails_and_changes_nothing(one: Driver, tmp_path: Path) -> None:
+    fenced = one.extra["fenced"]
+    feed(tmp_path, "1", "a")
+    run(one, fenced, tmp_path)
+    seize(tmp_path / "checkpoint", token(6))
+    before = contents(tmp_path)
+    feed(tmp_path, "2", "b")
+    with pytest.raises(Py4JJavaError) as error:
+        run(one, fenced, tmp_path)
+    assert refusal(error.value) == LOST
+    after = contents(tmp_path)
+    assert {name: data for name, data in after.items() if name in before} == before
+    assert [name for name in after if name not in before and not name.startswith("out/part-")] == ["in/2"]
+
+
+def numbers(one: Driver) -> Any:
+    expression = one.gateway.new_array(one.jvm.java.lang.String, 1)
+    expression[0] = "cast(id as string) as value"
+    return one.extra["fenced"].range(3).selectExpr(expression)
+
+
+def write(one: Driver, path: Path, mode: str = "overwrite") -> None:
+    numbers(one).write().mode(mode).parquet(str(path))
+
+
+def test_a_leader_frozen_between_the_python_gate_and_an_overwrite_destroys_nothing(one: Driver, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "batch=1"
+    frame = numbers(one)
+    assert one.state()["gate"]["state"] == "open"  # Python's gate has let it pass
+    one.freeze()
+    seize(tmp_path / "out", token(6))
+    target.mkdir()
+    (target / "part-0").write_text("the new leader's")
+    before = contents(tmp_path)
+    one.thaw()
+    with pytest.raises(Py4JJavaError) as error:
+        frame.write().mode("overwrite").parquet(str(target))
+    assert refusal(error.value) == LOST
+    assert contents(tmp_path) == before
+    assert one.logged(op="deleteWithJob", path=str(target))[-1]["reason"] == "higher-claim"
+
+
+def test_a_leader_frozen_before_an_append_appends_nothing(one: Driver, tmp_path: Path) -> None:
+    seize(tmp_path / "out", token(6))
+    before = contents(tmp_path)
+    with pytest.raises(Py4JJavaError) as error:
+        write(one, tmp_path / "out", "append")
+    assert refusal(error.value) == LOST
+    assert contents(tmp_path) == before
+    assert one.logged(op="setupJob", path=str(tmp_path / "out"))[-1]["outcome"] == "refused"
+
+
+class Job:
+    """A commit protocol taken through its steps by hand, so that a takeover can fall between any two."""
+
+    def __init__(self, one: Driver, path: Path) -> None:
+        self.one, jvm = one, one.jvm
+        mapreduce = jvm.org.apache.hadoop.mapreduce
+        job = mapreduce.Job.getInstance(one.conf)
+        job.setOutputFormatClass(jvm.java.lang.Class.forName("org.apache.hadoop.mapreduce.lib.output.TextOutputFormat"))
+        mapreduce.lib.output.FileOutputFormat.setOutputPath(job, one.path(path))
+        self.context = mapreduce.task.JobContextImpl(job.getConfiguration(), mapreduce.JobID("job", 0))
+        self.protocol = jvm.dev.understudy.fence.FencedCommitProtocol("job", str(path), False)
+
+
+def test_commit_and_abort_are_refused_after_a_takeover(one: Driver, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    job = Job(one, out)
+    job.protocol.setupJob(job.context)
+    assert (out / "_temporary").is_dir()
+    seize(out, token(6))
+    before = contents(tmp_path)
+    empty = one.jvm.scala.jdk.javaapi.CollectionConverters.asScala(one.jvm.java.util.ArrayList()).toSeq()
+    with pytest.raises(Py4JJavaError) as error:
+        job.protocol.commitJob(job.context, empty)
+    assert refusal(error.value) == LOST
+    job.protocol.abortJob(job.context)  # says nothing, does nothing: a successor works in _temporary now
+    assert (out / "_temporary").is_dir()
+    assert contents(tmp_path) == before
+    assert [line["op"] for line in one.logged(path=str(out), outcome="refused", reason="higher-claim")] == [
+        "commitJob",
+        "abortJob",
+    ]
+
+
+def test_an_overwrite_keeps_the_claim(one: Driver, tmp_path: Path) -> None:
+    for _ in range(2):
+        write(one, tmp_path / "out")
+    assert claim_files(tmp_path / "out")[1]["holder"] == one.holder
+    assert rows(one.extra["stock"], tmp_path / "out") == ["0", "1", "2"]
+    assert [line["op"] for line in one.logged(path=str(tmp_path / "out"), outcome="accepted")][-3:] == [
+        "deleteWithJob",
+        "setupJob",
+        "commitJob",
+    ]
+
+
+def test_one_claim_serves_all_partitions_of_a_sink(one: Driver, tmp_path: Path) -> None:
+    for batch in range(3):
+        write(one, tmp_path / "out" / f"batch={batch}")
+    assert [each.parent.name for each in tmp_path.rglob("_understudy")] == ["out"]
+    assert len(rows(one.extra["stock"], tmp_path / "out")) == 9
+
+
+def test_what_a_dead_predecessor_left_unfinished_is_not_committed(one: Driver, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    seize(out, token(4))
+    finished_task = out / "_temporary" / "0" / "task_202501010000_0000_m_000000"
+    finished_task.mkdir(parents=True)
+    (finished_task / "part-stale").write_text("would be committed")
+    write(one, out, "append")
+    assert not (out / "part-stale").exists()
+    assert rows(one.extra["stock"], out) == ["0", "1", "2"]
+
+
+def test_executors_hold_no_lease_and_pass(one: Driver, tmp_path: Path) -> None:
+    """On an executor there is no gate; what it writes counts only once the driver commits it."""
+    jvm = one.jvm
+    driver_env = jvm.org.apache.spark.SparkEnv.get()
+    executor = jvm.org.apache.spark.SparkEnv("7", *[None] * 10, jvm.org.apache.spark.SparkConf())
+    one.gate.write(CLOSED, token(5, 1))
+    jvm.org.apache.spark.SparkEnv.set(executor)
+    try:
+        one.write(tmp_path / "state" / "0" / "0" / "1.delta", overwrite=True)
+        one.manager(tmp_path).delete(one.path(tmp_path / "state" / "0" / "0" / "1.delta"))
+    finally:
+        jvm.org.apache.spark.SparkEnv.set(driver_env)
+    assert not (tmp_path / "_understudy").exists()

@@ -1,0 +1,251 @@
+"""What a rehearsal must not do to the user's sources and sinks, and who must not notice it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQueryListener
+
+from tests.spark.rehearsal_stage import Stage, contents, counted, jvm, logged, play, spark_session, stateless
+
+pytestmark = [pytest.mark.spark, pytest.mark.spark43]
+
+
+@pytest.fixture(scope="module")
+def spark() -> SparkSession:
+    return spark_session()
+
+
+@pytest.fixture
+def stage(spark: SparkSession, tmp_path: Path) -> Stage:
+    return Stage(spark, tmp_path)
+
+
+def thread_names(spark: SparkSession) -> set[str]:
+    return {thread.getName() for thread in jvm(spark).java.lang.Thread.getAllStackTraces().keySet()}
+
+
+class Watcher(StreamingQueryListener):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self.seen.append("started")
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        self.seen.append("progress")
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        self.seen.append("idle")
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self.seen.append("terminated")
+
+
+def test_an_input_that_its_leader_would_delete_stays(stage: Stage) -> None:
+    stage.feed(3)
+    stage.lead(stage.writer(stateless))
+    before = contents(stage.input)
+    threads = thread_names(stage.spark)
+
+    with stage.rehearsal(stage.writer(stateless, cleanSource="delete")) as rehearsal:
+        played = [play(rehearsal) for _ in range(3)]
+        cleaners = {name for name in thread_names(stage.spark) - threads if "cleaner" in name}
+
+    assert {one["how"] for one in played} == {"live"}
+    assert contents(stage.input) == before
+    assert not cleaners, "nobody stands ready to delete, either"
+
+
+def test_when_the_leader_has_deleted_its_input_rows_are_made_up(stage: Stage) -> None:
+    stage.feed(2)
+    stage.lead(stage.writer(counted))
+    for file in stage.input.iterdir():
+        file.unlink()
+
+    with stage.rehearsal(stage.writer(counted)) as rehearsal:
+        played = play(rehearsal)
+
+    assert played["how"] == "synthetic"
+    assert played["rows"] > 0
+
+
+def test_a_foreach_batch_that_appends_to_a_file_leaves_no_trace(stage: Stage) -> None:
+    trace = stage.root / "trace"
+
+    def append(batch: DataFrame, number: int) -> None:
+        with trace.open("a") as out:
+            out.write(f"{number} {batch.count()}\n")
+
+    stage.feed(2)
+    writer = counted(stage.rows()).writeStream.option("checkpointLocation", str(stage.checkpoint)).foreachBatch(append)
+    stage.lead(writer)
+    led = trace.read_text()
+
+    with stage.rehearsal(writer) as rehearsal:
+        played = [play(rehearsal) for _ in range(2)]
+
+    assert {one["how"] for one in played} == {"live"}
+    assert trace.read_text() == led
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "orc", "parquet", "console", "memory", "foreach"])
+def test_no_sink_is_written_to(stage: Stage, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    stage.feed()
+    writer = stateless(stage.rows()).writeStream.option("checkpointLocation", str(stage.checkpoint)).queryName("kept")
+    if kind == "foreach":
+        trace = stage.root / "trace"
+
+        def write(row: Any) -> None:
+            trace.write_text(str(row))
+
+        writer = writer.foreach(write)
+    elif kind in {"console", "memory"}:
+        writer = writer.format(kind)
+    else:
+        writer = writer.format(kind).option("path", str(stage.sink)).partitionBy("k")
+
+    with stage.rehearsal(writer) as rehearsal:
+        assert play(rehearsal)["rows"] == 40
+
+    assert sorted(path.name for path in stage.root.iterdir()) == ["input"]
+    assert "Batch: 0" not in capfd.readouterr().out
+    assert not stage.spark.catalog.tableExists("kept")
+
+
+def test_listeners_streams_and_the_callers_thread_see_nothing(stage: Stage) -> None:
+    spark = stage.spark
+    stage.feed(2)
+    stage.lead(stage.writer(counted))
+    live = jvm(spark).org.apache.spark.SparkContext.getOrCreate().listenerBus()
+    active = jvm(spark).org.apache.spark.sql.classic.SparkSession.getActiveSession
+    spark.streams.resetTerminated()
+    watcher = Watcher()
+    spark.streams.addListener(watcher)
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", "the caller's")
+    try:
+        before = live.listeners().size(), str(active().toString())
+        streams: list[int] = []
+        with stage.rehearsal(stage.writer(counted)) as rehearsal:
+            for _ in range(3):
+                round_ = threading.Thread(target=play, args=(rehearsal,))
+                round_.start()
+                while round_.is_alive():
+                    streams.append(len(spark.streams.active))
+                    round_.join(0.02)
+            play(rehearsal)
+        assert set(streams) == {0}
+        assert spark.streams.awaitAnyTermination(1) is False
+        assert watcher.seen == []
+        assert (live.listeners().size(), str(active().toString())) == before
+        assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") == "the caller's"
+    finally:
+        spark.streams.removeListener(watcher)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+
+def test_a_normal_round_says_nothing_in_the_users_log(stage: Stage) -> None:
+    stage.feed(2)
+    stage.lead(stage.writer(counted))
+    assert "WARN" in (before := logged(stage.spark)), "a real query is warned about, as ever"
+
+    with stage.rehearsal(stage.writer(counted)) as rehearsal:
+        for _ in range(2):
+            play(rehearsal)
+
+    assert logged(stage.spark)[len(before) :] == ""
+
+
+def test_each_query_rehearses_with_the_sql_settings_it_was_started_with(stage: Stage) -> None:
+    traces = stage.root / "traces"
+    traces.mkdir()
+
+    @F.udf(returnType="string", useArrow=False)
+    def partition(value: str) -> str:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        (traces / str(context.partitionId())).touch()
+        return value
+
+    stage.feed()
+    counts = stage.rows().groupBy("v").count().select(partition(F.col("v").cast("string")))
+    seen = {}
+    for wanted in ("3", "5"):
+        conf = {**stage.spark.conf.getAll, "spark.sql.shuffle.partitions": wanted}
+        writer = counts.writeStream.outputMode("complete").format("noop")
+        with stage.rehearsal(writer, conf=conf) as rehearsal:
+            play(rehearsal)
+        seen[wanted] = {path.name for path in traces.iterdir()}
+        for path in traces.iterdir():
+            path.unlink()
+
+    assert seen == {"3": {"0", "1", "2"}, "5": {"0", "1", "2", "3", "4"}}
+    assert stage.spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_a_socket_is_never_connected_to(stage: Stage) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        port = str(server.getsockname()[1])
+        lines = stage.spark.readStream.format("socket").options(host="127.0.0.1", port=port).load()
+        writer = lines.groupBy("value").count().writeStream.outputMode("complete").format("console")
+
+        with stage.rehearsal(writer) as rehearsal:
+            played = play(rehearsal)
+
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert played["how"] == "synthetic"
+    assert played["rows"] > 0
+
+
+def test_another_source_is_replaced_and_its_leaders_state_is_read_all_the_same(stage: Stage) -> None:
+    def per_value() -> Any:
+        rates = stage.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "20").load()
+        grouped = rates.groupBy((F.col("value") % 3).alias("k")).count()
+        return (
+            grouped.writeStream.outputMode("update").option("checkpointLocation", str(stage.checkpoint)).format("noop")
+        )
+
+    leader = per_value().trigger(processingTime="100 milliseconds").start()
+    while (leader.lastProgress or {"batchId": 0})["batchId"] < 2:
+        leader.awaitTermination(0.1)
+    leader.stop()
+    before = contents(stage.checkpoint)
+
+    with stage.rehearsal(per_value()) as rehearsal:
+        played = play(rehearsal)
+
+    assert played["how"] == "synthetic"
+    assert played["batch"] >= 2
+    assert played["rows"] > 0
+    assert contents(stage.checkpoint) == before
+
+
+@pytest.mark.parametrize(
+    ("mode", "how", "called"), [("synthetic", "synthetic", True), ("plan", "plan", False), ("off", "off", False)]
+)
+def test_modes_that_read_nothing_of_the_users(stage: Stage, mode: str, how: str, called: bool) -> None:
+    trace = stage.root / "trace"
+
+    @F.udf(returnType="string", useArrow=False)
+    def seen(key: str) -> str:
+        trace.touch()
+        assert key.startswith("v"), "rows of the user's were read"
+        return key
+
+    stage.feed()
+    writer = stage.writer(lambda rows: rows.select(seen("k").alias("k")))
+
+    with stage.rehearsal(writer, mode=mode) as rehearsal:
+        assert play(rehearsal)["how"] == how
+
+    assert trace.exists() is called
