@@ -102,10 +102,7 @@ def play(production: Production, kinds: Sequence[str], seed: int, show: Screen, 
         ready(production, show)
         feed.per_second = BUSY
         show.killing(kind, SENTENCES[kind])
-        if kind == "frozen":
-            takeover = frozen(production, show, findings)
-        else:
-            takeover = production.kill(kind, choose)
+        takeover = frozen(production, show, findings) if kind == "frozen" else production.kill(kind, choose)
         findings.takeovers.append(takeover)
         show.takeover(takeover)
         feed.per_second = CALM
@@ -128,7 +125,9 @@ def ready(production: Production, show: Screen) -> None:
 def frozen(production: Production, show: Screen, findings: Findings) -> Takeover:
     """Freeze, take over, let everything come to rest, thaw, and see that the thawed leader changed nothing."""
     takeover, victim, batch = production.freeze()
-    show.say(f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed")
+    show.say(
+        f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed"
+    )
     production.feed.per_second = 0
     production.wait_for(production.caught_up, 30, "the new leader did not catch up")
     time.sleep(1.0)
@@ -136,7 +135,7 @@ def frozen(production: Production, show: Screen, findings: Findings) -> Takeover
     known = len(observer.stale_refused(production.fence.in_order()))
     findings.thawed_at = time.time()
     refused = kills.thaw_jvm_first(
-        victim, lambda: len(observer.stale_refused(production.fence.in_order())) > known, patience_s=3.0
+        victim, lambda: len(observer.stale_refused(production.fence.in_order())) > known, patience_s=20.0
     )
     show.say("thawed it: " + ("its late write was refused" if refused else "it did not get to write"))
     gone = production.wait_for(lambda: not observer.lives(victim.jvm), 10, "thawed JVM", must=False)
@@ -144,7 +143,9 @@ def frozen(production: Production, show: Screen, findings: Findings) -> Takeover
     findings.thaw_changes = observer.changes(before, production.fingerprint())
     if not gone:
         findings.thaw_changes.append("the stale JVM is still alive 10 s after the thaw")
-    show.say(f"logs and sinks before and after the thaw: {'CHANGED' if findings.thaw_changes else 'not a byte differs'}")
+    show.say(
+        f"logs and sinks before and after the thaw: {'CHANGED' if findings.thaw_changes else 'not a byte differs'}"
+    )
     return takeover
 
 

@@ -26,7 +26,9 @@ class Standing:
 def newest(directory: Path, name: str) -> dict[str, Any] | None:
     """The document as it stands; None if there is none, or if it cannot be read just now."""
     numbered = [
-        (int(number), path) for path in directory.glob(f"{name}@*") if (number := path.name.rpartition("@")[2]).isdigit()
+        (int(number), path)
+        for path in directory.glob(f"{name}@*")
+        if (number := path.name.rpartition("@")[2]).isdigit()
     ]
     for _, path in sorted(numbered, reverse=True):
         try:

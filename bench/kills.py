@@ -38,6 +38,8 @@ def kill(kind: str, victim: observer.ReplicaProcesses) -> float:
             os.kill(victim.driver.pid, signal.SIGKILL)
         case "supervisor":
             os.kill(victim.supervisor.pid, signal.SIGKILL)
+        case "script":  # a shell loop passes no signal on: a Deployment's SIGTERM goes to the script itself
+            _signal((found for found in victim.others if "flights.py" in found.command), signal.SIGTERM)
         case "tree":
             _signal(victim.all, signal.SIGKILL)
         case "sigterm":

@@ -224,7 +224,9 @@ def modified_at(path: str) -> float | None:
         return None
 
 
-def stale_accepted(lines: Iterable[FenceLine], written_at: Callable[[str], float | None] = modified_at) -> list[FenceLine]:
+def stale_accepted(
+    lines: Iterable[FenceLine], written_at: Callable[[str], float | None] = modified_at
+) -> list[FenceLine]:
     """Writes that landed in a log after a write of a higher token in that log. There must never be one.
 
     A line is written after its write has landed, so a process frozen between the two logs late what landed early: the
@@ -268,12 +270,12 @@ def fingerprint(directories: Iterable[Path]) -> dict[str, str]:
     for directory in directories:
         for folder, _, names in os.walk(directory):
             for name in names:
-                path = os.path.join(folder, name)
+                path = Path(folder, name)
                 if name.startswith(".") and name.endswith(".tmp"):
                     continue
                 try:
-                    with open(path, "rb") as opened:
-                        found[path] = hashlib.file_digest(opened, "sha256").hexdigest()
+                    with path.open("rb") as opened:
+                        found[str(path)] = hashlib.file_digest(opened, "sha256").hexdigest()
                 except FileNotFoundError:
                     continue
     return found

@@ -75,7 +75,9 @@ class Production:
         self.events = Events(self.logs)
         self.watch = observer.CommitWatch(self.checkpoints, QUERIES)
         environment = {"UNDERSTUDY_LOG": "json", "PYTHONUNBUFFERED": "1", "PYSPARK_PYTHON": sys.executable}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY / "hooks"), os.environ.get("PYTHONPATH")]))
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(REPOSITORY / "hooks"), os.environ.get("PYTHONPATH")])
+        )
         if not self.variant.fenced:
             environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*SPARK, "pyspark-shell"])
         self.deployment = Deployment(self.command, self.variant.replicas, self.logs, environment)
@@ -111,7 +113,18 @@ class Production:
         if not self.variant.fenced:
             return ["sh", "-c", f"while :; do {shlex.join([sys.executable, *script])}; done"]
         ids = ["--ha-dir", str(self.ha), "--cluster-id", CLUSTER, "--job-id", CLUSTER]
-        return [*understudy(), "run", *ids, "--profile", "fast", "--restart-attempts", "1000", *self.variant.options, *SPARK, *script]
+        return [
+            *understudy(),
+            "run",
+            *ids,
+            "--profile",
+            "fast",
+            "--restart-attempts",
+            "1000",
+            *self.variant.options,
+            *SPARK,
+            *script,
+        ]
 
     # Running.
 

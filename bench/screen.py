@@ -38,7 +38,9 @@ def seconds(value: float | None) -> str:
 
 def takeover_table(takeovers: Sequence[Takeover]) -> Table:
     """Takeovers by phase, in seconds."""
-    table = Table(title="takeovers, seconds by phase", title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title="takeovers, seconds by phase", title_justify="left", header_style="bold", box=None, pad_edge=False
+    )
     for name in ("killed", "epoch", *(phase.removesuffix("_s").replace("_", " ") for phase in PHASES), "total"):
         table.add_column(name, justify="left" if name == "killed" else "right")
     for each in takeovers:
@@ -56,7 +58,9 @@ class Plain:
     takeovers: list[Takeover] = field(default_factory=list)
 
     def say(self, sentence: str) -> None:
-        self.console.print(f"{time.monotonic() - self.began:6.1f} s  {sentence}", highlight=False, markup=False, soft_wrap=True)
+        self.console.print(
+            f"{time.monotonic() - self.began:6.1f} s  {sentence}", highlight=False, markup=False, soft_wrap=True
+        )
 
     def killing(self, kind: str, sentence: str) -> None:
         self.say(f"[{kind}] {sentence}")
@@ -126,7 +130,9 @@ class Board(Plain):
                 when = f"{time.time() - each.rehearsed_at:.0f} s ago" if each.rehearsed else "not yet"
                 style = "green" if each.rehearsed else "yellow"
                 rounds = str(each.rounds or "")
-                replicas.add_row(replica.name, "stands by", Text(when, style=style), each.how, rounds, Path(each.held).name)
+                replicas.add_row(
+                    replica.name, "stands by", Text(when, style=style), each.how, rounds, Path(each.held).name
+                )
         feed = production.feed
         progress = Table.grid(padding=(0, 1), expand=True)
         progress.add_column(width=24)

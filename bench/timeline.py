@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from bench.tails import Said
 
 # One hue for what matters (leading), greys for what waits, one warm colour for what was done to it.
-LEADS, READY, WARMING, FROZEN, KILL, INK, FAINT = "#1f6f5c", "#a9cfc3", "#e4e4df", "#7a86b8", "#c8402f", "#26302d", "#8b938f"
+LEADS, READY, WARMING, FROZEN, KILL, INK, FAINT = (
+    "#1f6f5c",
+    "#a9cfc3",
+    "#e4e4df",
+    "#7a86b8",
+    "#c8402f",
+    "#26302d",
+    "#8b938f",
+)
 PHASE_COLOURS = {
     "detect_s": "#c8402f",
     "acquire_s": "#e08a4f",
@@ -47,7 +55,9 @@ class Story:
     end: float = 1.0
 
 
-def spans_of(lane: int, born: float, died: float, said: Iterable[Said], frozen: tuple[float, float] | None) -> list[Span]:
+def spans_of(
+    lane: int, born: float, died: float, said: Iterable[Said], frozen: tuple[float, float] | None
+) -> list[Span]:
     """The states of one run of a supervisor, from what it said. Times as given; ``frozen`` overrides everything else."""
     turns: list[tuple[float, str]] = [(born, "warming")]
     for each in sorted(said, key=lambda said: said.at):
@@ -144,7 +154,9 @@ def draw(story: Story, path: Path) -> None:
         3, 1, figsize=(13, 10.2), gridspec_kw={"height_ratios": [2.3, 2.2, 2.6], "hspace": 0.42}, layout=None
     )
     figure.subplots_adjust(left=0.085, right=0.975, top=0.88, bottom=0.06)
-    figure.suptitle("One Spark job, six ways to lose its driver", x=0.085, y=0.972, ha="left", fontsize=17, fontweight="bold")
+    figure.suptitle(
+        "One Spark job, six ways to lose its driver", x=0.085, y=0.972, ha="left", fontsize=17, fontweight="bold"
+    )
     figure.text(
         0.085,
         0.932,
@@ -164,7 +176,13 @@ def _draw_lanes(axes: Any, story: Story, patch: Any, line: Any) -> None:
     colours = {"leads": LEADS, "ready": READY, "warming": WARMING, "frozen": FROZEN}
     for span in story.spans:
         axes.barh(
-            span.lane, span.end - span.start, left=span.start, height=0.52, color=colours[span.state], linewidth=0, zorder=2
+            span.lane,
+            span.end - span.start,
+            left=span.start,
+            height=0.52,
+            color=colours[span.state],
+            linewidth=0,
+            zorder=2,
         )
     top = -0.62
     for at, takeover in story.takeovers:
@@ -178,9 +196,17 @@ def _draw_lanes(axes: Any, story: Story, patch: Any, line: Any) -> None:
     axes.tick_params(length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0, story.end)
-    names = (("leads", "leads"), ("ready", "stands by, rehearsed"), ("warming", "starting or rehearsing"), ("frozen", "frozen"))
+    names = (
+        ("leads", "leads"),
+        ("ready", "stands by, rehearsed"),
+        ("warming", "starting or rehearsing"),
+        ("frozen", "frozen"),
+    )
     axes.legend(
-        handles=[*(patch(color=colours[state], label=name) for state, name in names), line([], [], color=KILL, label="kill")],
+        handles=[
+            *(patch(color=colours[state], label=name) for state, name in names),
+            line([], [], color=KILL, label="kill"),
+        ],
         loc="upper center",
         bbox_to_anchor=(0.5, -0.1),
         ncols=5,
@@ -218,14 +244,18 @@ def _draw_bars(axes: Any, story: Story, patch: Any) -> None:
                 left += value
         if left < each.total_s:  # the replicas said less than the observer saw
             axes.barh(row, each.total_s - left, left=left, height=0.56, color=WARMING, linewidth=0, zorder=2)
-        axes.text(each.total_s + longest * 0.008, row, f"{each.total_s:.2f} s", va="center", fontweight="bold", fontsize=10)
+        axes.text(
+            each.total_s + longest * 0.008, row, f"{each.total_s:.2f} s", va="center", fontweight="bold", fontsize=10
+        )
     axes.set_yticks(range(len(takeovers)), [each.kind for each in takeovers])
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0, longest * 1.1)
     axes.grid(axis="x", color="#ecece8", zorder=0)
-    axes.set_title("kill → first rows committed by the new leader, seconds", loc="left", fontsize=11, fontweight="bold", pad=26)
+    axes.set_title(
+        "kill → first rows committed by the new leader, seconds", loc="left", fontsize=11, fontweight="bold", pad=26
+    )
     names = ("detect", "acquire the lock", "claim", "start the queries", "first commit")
     axes.legend(
         handles=[patch(color=PHASE_COLOURS[phase], label=name) for phase, name in zip(PHASES, names, strict=True)],

@@ -54,7 +54,9 @@ class Comparison:
         return self.lost == 0 and self.repeated == 0 and self.flights == self.flights_expected
 
 
-def compare(sink: str, expected: Iterable[tuple[Any, ...]], found: Iterable[tuple[Any, ...]], count: int | None) -> Comparison:
+def compare(
+    sink: str, expected: Iterable[tuple[Any, ...]], found: Iterable[tuple[Any, ...]], count: int | None
+) -> Comparison:
     """``count`` is the column that holds a row's number of flights; None: each row is one."""
     wanted, there = Counter(expected), Counter(found)
     lost, repeated = wanted - there, there - wanted
@@ -120,7 +122,9 @@ def _rows(frame: Any) -> list[tuple[Any, ...]]:
 
 def verify_apart(source: Path, output: Path, log: Path) -> list[Comparison]:
     """``verify`` in a process of its own; what Spark says goes to ``log``."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_SUBMIT", "UNDERSTUDY_"))}
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_SUBMIT", "UNDERSTUDY_"))
+    }
     with log.open("wb") as errors:
         done = subprocess.run(
             [sys.executable, "-m", "bench.verify", "--input", str(source), "--output", str(output)],

@@ -63,14 +63,17 @@ def delays_by_origin_and_day(flights: DataFrame) -> DataFrame:
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS batches (batch INTEGER PRIMARY KEY)",
-    "CREATE TABLE IF NOT EXISTS flights (batch INTEGER, carrier TEXT, flight INTEGER, origin TEXT, scheduled TEXT, "
-    "tailnum TEXT, dest TEXT, dep_delay INTEGER, arr_delay INTEGER, distance INTEGER)",
+    """CREATE TABLE IF NOT EXISTS flights (
+        batch INTEGER, carrier TEXT, flight INTEGER, origin TEXT, scheduled TEXT,
+        tailnum TEXT, dest TEXT, dep_delay INTEGER, arr_delay INTEGER, distance INTEGER)""",
 )
 
 
 def store_batch(batch: DataFrame, batch_id: int, database: Path) -> None:
     """Rows and batch number in one transaction: a batch that is run again finds its number and changes nothing."""
-    rows = batch.select(*(F.col(name).cast("string") if name == "scheduled" else F.col(name) for name in COLUMNS)).collect()
+    rows = batch.select(
+        *(F.col(name).cast("string") if name == "scheduled" else F.col(name) for name in COLUMNS)
+    ).collect()
     with closing(sqlite3.connect(database, timeout=30, isolation_level="IMMEDIATE")) as connection, connection:
         for statement in TABLES:
             connection.execute(statement)
@@ -86,7 +89,9 @@ def main() -> None:
     parser.add_argument("--input", required=True, type=Path)
     parser.add_argument("--output", required=True, type=Path)
     parser.add_argument("--max-files", default=4, type=int, help="days per batch at most (default: 4)")
-    parser.add_argument("--trigger", default="400 milliseconds", help="time between batches (default: 400 milliseconds)")
+    parser.add_argument(
+        "--trigger", default="400 milliseconds", help="time between batches (default: 400 milliseconds)"
+    )
     options = parser.parse_args()
 
     spark = (

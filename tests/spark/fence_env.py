@@ -28,6 +28,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
 
 from understudy.clock import NEVER, Instant, instant
+from understudy.environment import find_fence, spark_version
 
 REPOSITORY = Path(__file__).parents[2]
 MODULE = REPOSITORY / "hooks" / "jvm"
@@ -51,14 +52,9 @@ SPARK_OPTIONS = ("-Xmx700m", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for n
 
 
 def fence_jar() -> Path:
-    """The jar under test: ``UNDERSTUDY_FENCE_JAR``, else what Maven built, building it first if it is not there."""
-    if named := os.environ.get("UNDERSTUDY_FENCE_JAR"):
-        return Path(named)
-    target = MODULE / "target"
-    if not (found := sorted(target.glob("understudy-fence-*.jar"))):
-        subprocess.run(["mvn", "-B", "-q", "-f", str(MODULE / "pom.xml"), "package"], check=True)
-        found = sorted(target.glob("understudy-fence-*.jar"))
-    return found[-1]
+    """The jar under test: ``UNDERSTUDY_FENCE_JAR``, else the one that ``make jar`` built for this Spark."""
+    named = os.environ.get("UNDERSTUDY_FENCE_JAR")
+    return Path(named) if named else find_fence(spark_version())
 
 
 def token(epoch: int, attempt: int = 0) -> int:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -18,44 +16,29 @@ from pathlib import Path
 
 from tests.spark.fence_env import MODULE
 
-VERSION = "v1.8.0"
 KEY, SECRET, BUCKET = "understudy", "understudy-secret", "bucket"
 
 
+#: Both are made by ``tools/setup.sh s3``, which ``make test`` calls first.
+BINARY = Path(__file__).resolve().parents[2] / "build" / "bin" / "versitygw"
+JARS = MODULE / "target" / "s3a"
+
+
 class Missing(Exception):
-    """One line that says what to install."""
-
-
-def cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "understudy" / f"versitygw-{VERSION}"
+    """One line that says what to do."""
 
 
 def versitygw() -> Path:
-    """The server's binary; built the first time, which takes a minute or two and the network."""
-    binary = cache() / "versitygw"
-    if binary.exists():
-        return binary
-    if shutil.which("go") is None:
-        raise Missing(f"go is not installed: install Go 1.25 or later, it builds versitygw {VERSION} for the S3 tests")
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "GOBIN": str(binary.parent), "GOFLAGS": "-mod=mod"}
-    module = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
-    command = ["go", "install", "-trimpath", "-ldflags=-s -w", module]
-    subprocess.run(command, check=True, cwd=binary.parent, env=environment)
-    return binary
+    if not BINARY.exists():
+        raise Missing("versitygw is not built: run tools/setup.sh s3")
+    return BINARY
 
 
 def s3a_jars() -> Path:
-    """The directory with what ``s3a://`` needs beside Spark, collected by Maven the first time."""
-    directory = MODULE / "target" / "s3a"
-    if not list(directory.glob("hadoop-aws-*.jar")):
-        if shutil.which("mvn") is None:
-            raise Missing(
-                "mvn is not installed: apt-get install maven, it collects the jars of s3a:// for the S3 tests"
-            )
-        subprocess.run(["mvn", "-B", "-q", "-f", str(MODULE / "s3a" / "pom.xml"), "package"], check=True)
-    return directory
+    """The directory with what ``s3a://`` needs beside Spark."""
+    if not list(JARS.glob("hadoop-aws-*.jar")):
+        raise Missing("the jars of s3a:// are not there: run tools/setup.sh s3")
+    return JARS
 
 
 def free_port() -> int:

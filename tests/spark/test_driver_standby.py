@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from tests.spark.rig import Rig
-
 from understudy.errors import ScriptProblem
 from understudy.messages import Committed, Ended, Standing, Started
 

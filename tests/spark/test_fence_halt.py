@@ -37,13 +37,20 @@ def stays(one: Driver, seconds: float = 0.6) -> bool:
 def test_at_the_kill_deadline_a_busy_driver_and_its_whole_session_end(tmp_path: Path) -> None:
     """Nobody writes the gate again after the grant: the supervisor is frozen, or dead."""
     with driver(tmp_path) as one:
-        script = "import os, sys, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
-        builder = one.jvm.java.lang.ProcessBuilder([sys.executable, "-c", script])  # a worker, in a group of its own
-        worker = int(builder.start().pid())
+        # a worker that has left the process group and lost its parent: only its session still says whose it is
+        script = "import os, time; os.setpgid(0, 0); os.fork() and os._exit(0); "
+        script += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        one.jvm.java.lang.ProcessBuilder([sys.executable, "-c", script]).start().waitFor()
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        worker = int((tmp_path / "pid").read_text())
         one.gate.busy(1)
         one.gate.write(OPEN, token(1), close=later(0.2), kill=later(0.5))
         assert gone(one)
         one.process.wait(10)
+        end = time.monotonic() + 10
+        while alive(worker) and time.monotonic() < end:
+            time.sleep(0.01)
         assert not alive(worker)
         (line,) = one.logged(op="halt")
         assert line["reason"] == "kill-deadline"

@@ -40,7 +40,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         classes = class_path(f"{s3.s3a_jars()}/*")
         s3.versitygw()
     except s3.Missing as missing:
-        pytest.skip(str(missing))
+        pytest.fail(str(missing))
     with (
         s3.server(directory) as port,
         s3.S3Proxy(port).running() as proxy,

@@ -10,7 +10,6 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.spark.fence_env import (
-    CLOSED,
     FENCED,
     LOST,
     OPEN,
@@ -210,11 +209,11 @@ def test_executors_hold_no_lease_and_pass(one: Driver, tmp_path: Path) -> None:
     jvm = one.jvm
     driver_env = jvm.org.apache.spark.SparkEnv.get()
     executor = jvm.org.apache.spark.SparkEnv("7", *[None] * 10, jvm.org.apache.spark.SparkConf())
-    one.gate.write(CLOSED, token(5, 1))
+    seize(tmp_path, token(6))  # which would stop a driver at once
     jvm.org.apache.spark.SparkEnv.set(executor)
     try:
         one.write(tmp_path / "state" / "0" / "0" / "1.delta", overwrite=True)
         one.manager(tmp_path).delete(one.path(tmp_path / "state" / "0" / "0" / "1.delta"))
     finally:
         jvm.org.apache.spark.SparkEnv.set(driver_env)
-    assert not (tmp_path / "_understudy").exists()
+    assert claim_files(tmp_path)[1]["holder"] == "another"

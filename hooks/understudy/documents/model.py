@@ -119,7 +119,9 @@ def merged(base: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[s
 
 def check_name(name: str) -> str:
     if not _NAME.match(name):
-        raise DocumentError(f"{name!r} is not a document name", remedy="Use lower-case letters, digits, hyphens and dots")
+        raise DocumentError(
+            f"{name!r} is not a document name", remedy="Use lower-case letters, digits, hyphens and dots"
+        )
     return name
 
 

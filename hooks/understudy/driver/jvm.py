@@ -107,7 +107,9 @@ def _check_worker_python(executable: str) -> None:
     probe = [executable, "-c", "import understudy.processes"]
     if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
         raise EnvironmentProblem(
-            f"{executable} cannot import understudy", where="PYSPARK_PYTHON", remedy="Install understudy there, or unset it"
+            f"{executable} cannot import understudy",
+            where="PYSPARK_PYTHON",
+            remedy="Install understudy there, or unset it",
         )
 
 

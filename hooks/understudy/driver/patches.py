@@ -220,7 +220,11 @@ def has_side_effects(session: SparkSession, text: str) -> bool:
 
 
 #: ``CREATE`` statements that do nothing when the object exists, and how Spark's plans call that flag.
-_IF_NOT_EXISTS = {"CreateTable": "ignoreIfExists", "CreateTableAsSelect": "ignoreIfExists", "CreateNamespace": "ifNotExists"}
+_IF_NOT_EXISTS = {
+    "CreateTable": "ignoreIfExists",
+    "CreateTableAsSelect": "ignoreIfExists",
+    "CreateNamespace": "ifNotExists",
+}
 
 
 def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:

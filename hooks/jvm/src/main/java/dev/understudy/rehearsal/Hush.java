@@ -13,7 +13,8 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
  * Keeps warnings of a normal round out of the user's log.
  *
  * <p>Spark warns at every start of a query: that adaptive execution is off, and, once per shuffle partition, that state is not in memory
- * yet ("this is normal for the first batch"). On a standby that rehearses every minute nobody would see anything else. Errors stay.
+ * yet ("this is normal for the first batch"). On a standby that rehearses every minute nobody would see anything else. Errors stay,
+ * but for those of a query that is being cancelled: a writer that is interrupted reports a failed job.
  *
  * <p>Not guaranteed: that the warnings are kept out. With another logging library, or after the configuration was loaded again, they are
  * back, and harmless.
@@ -21,6 +22,7 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
 final class Hush extends AbstractFilter {
     private static final Hush FILTER = new Hush();
     private static final Set<String> RUNS = ConcurrentHashMap.newKeySet();
+    private static final Set<String> CANCELLED = ConcurrentHashMap.newKeySet();
     private static boolean installed;
 
     private Hush() {
@@ -52,9 +54,20 @@ final class Hush extends AbstractFilter {
         RUNS.remove(run);
     }
 
+    /** From here on errors of threads with this name are the cancel's doing. */
+    static void cancelled(String name) {
+        CANCELLED.add(name);
+    }
+
+    static void settled(String name) {
+        CANCELLED.remove(name);
+    }
+
     @Override
     public Filter.Result filter(LogEvent event) {
-        return event.getLevel() == Level.WARN && ours(event) ? onMatch : onMismatch;
+        Level level = event.getLevel();
+        boolean noise = level == Level.WARN && ours(event) || level == Level.ERROR && CANCELLED.stream().anyMatch(event.getThreadName()::contains);
+        return noise ? onMatch : onMismatch;
     }
 
     private static boolean ours(LogEvent event) {

@@ -2,6 +2,7 @@ package dev.understudy.rehearsal;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkStageInfo;
@@ -20,6 +21,13 @@ final class Leftovers {
 
     private Leftovers() {}
 
+    /** What marks a provider as being maintained: the set, and the lock that guards it; in Spark 4.2, and from 4.3 on. */
+    private static final Map<String, String> MARKS =
+            Map.of(
+                    "maintenancePartitions", "maintenanceThreadPoolLock",
+                    "snapshotPartitions", "snapshotPartitionsLock",
+                    "cleanupPartitions", "cleanupPartitionsLock");
+
     /**
      * Unloads the state stores of one run.
      *
@@ -29,10 +37,7 @@ final class Leftovers {
     static void unloadStateStores(UUID run) throws InterruptedException {
         StateStore$ stores = StateStore$.MODULE$;
         @SuppressWarnings("unchecked")
-        var loaded = (HashMap<StateStoreProviderId, StateStoreProvider>) Reflect.call(stores, "loadedProviders");
-        @SuppressWarnings("unchecked")
-        var busy = (HashSet<StateStoreProviderId>) Reflect.call(stores, "maintenancePartitions");
-        Object lock = Reflect.call(stores, "maintenanceThreadPoolLock");
+        var loaded = (HashMap<StateStoreProviderId, StateStoreProvider>) Reflect.get(stores, "loadedProviders");
         List<StateStoreProviderId> ours = new ArrayList<>();
         synchronized (loaded) {
             for (StateStoreProviderId id : CollectionConverters.asJava(loaded.keySet())) {
@@ -41,31 +46,67 @@ final class Leftovers {
                 }
             }
         }
+        List<String> marks = MARKS.keySet().stream().filter(name -> Reflect.has(stores, name)).sorted().toList();
         for (StateStoreProviderId id : ours) {
-            synchronized (lock) {
-                while (busy.contains(id)) {
-                    lock.wait(1000);
-                }
-                busy.add(id);
+            for (String mark : marks) {
+                take(stores, mark, id);
             }
             try {
-                stores.removeFromLoadedProvidersAndClose(id, Option.empty());
+                Option<StateStoreProvider> provider;
+                synchronized (loaded) {
+                    provider = loaded.remove(id);
+                }
+                if (provider.isDefined()) {
+                    provider.get().close();
+                }
             } finally {
-                synchronized (lock) {
-                    busy.remove(id);
-                    lock.notifyAll();
+                for (String mark : marks) {
+                    release(stores, mark, id);
                 }
             }
         }
     }
 
-    /** Waits until no task of a cancelled job group runs any more; a task may not lose its state store under its hands. */
-    static void awaitTasks(SparkContext context, String group) throws InterruptedException {
+    private static void take(StateStore$ stores, String mark, StateStoreProviderId id) throws InterruptedException {
+        HashSet<StateStoreProviderId> marked = marked(stores, mark);
+        Object lock = Reflect.get(stores, MARKS.get(mark));
+        synchronized (lock) {
+            while (marked.contains(id)) {
+                lock.wait(1000);
+            }
+            marked.add(id);
+        }
+    }
+
+    private static void release(StateStore$ stores, String mark, StateStoreProviderId id) {
+        HashSet<StateStoreProviderId> marked = marked(stores, mark);
+        Object lock = Reflect.get(stores, MARKS.get(mark));
+        synchronized (lock) {
+            marked.remove(id);
+            lock.notifyAll();
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static HashSet<StateStoreProviderId> marked(StateStore$ stores, String mark) {
+        return (HashSet<StateStoreProviderId>) Reflect.get(stores, mark);
+    }
+
+    /**
+     * Waits until no task of a job group that was cut short runs any more: a task may not lose its state store under its hands.
+     *
+     * @return false when one still runs after half a minute; its stores are then left to Spark's maintenance
+     */
+    static boolean tasksEnd(SparkContext context, String group) throws InterruptedException {
         SparkStatusTracker tracker = context.statusTracker();
         long until = System.nanoTime() + PATIENCE_NANOS;
-        while (System.nanoTime() < until && running(tracker, group)) {
+        while (running(tracker, group)) {
+            if (System.nanoTime() > until) {
+                return false;
+            }
             Thread.sleep(20);
         }
+        return true;
     }
 
     private static boolean running(SparkStatusTracker tracker, String group) {

@@ -91,10 +91,6 @@ final class Overlay {
         OPEN.remove(id);
     }
 
-    static int openOnes() {
-        return OPEN.size();
-    }
-
     // ---- the two layers ----------------------------------------------------------------------------------------------------------
 
     FileSystem upperFs() {

@@ -80,16 +80,29 @@ final class Reflect {
         throw unsupported(owner.getClass(), name + "()", null);
     }
 
+    /** Whether this Spark line has such a field. */
+    static boolean has(Object owner, String name) {
+        return find(owner.getClass(), name) != null;
+    }
+
     private static Field field(Class<?> owner, String name) {
+        Field field = find(owner, name);
+        if (field == null) {
+            throw unsupported(owner, name, null);
+        }
+        field.setAccessible(true);
+        return field;
+    }
+
+    private static Field find(Class<?> owner, String name) {
         for (Class<?> at = owner; at != null; at = at.getSuperclass()) {
             for (Field field : at.getDeclaredFields()) {
                 if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
-                    field.setAccessible(true);
                     return field;
                 }
             }
         }
-        throw unsupported(owner, name, null);
+        return null;
     }
 
     private static IllegalStateException unsupported(Class<?> owner, String member, Throwable cause) {

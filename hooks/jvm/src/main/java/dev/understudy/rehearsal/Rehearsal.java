@@ -152,6 +152,7 @@ public final class Rehearsal {
         }
         StreamExecution query = running;
         if (query != null) {
+            Hush.cancelled(name);
             Thread thread = new Thread(() -> stop(query), name + "-cancel");
             thread.setDaemon(true);
             thread.start();
@@ -203,6 +204,7 @@ public final class Rehearsal {
     }
 
     private void end() {
+        Hush.settled(name);
         boolean closing;
         synchronized (ending) {
             player = null;
@@ -320,10 +322,10 @@ public final class Rehearsal {
     }
 
     private void clear(StreamExecution query) throws InterruptedException {
-        if (cancelled) {
-            Leftovers.awaitTasks(session.sparkContext(), query.runId().toString());
+        boolean orderly = !cancelled && query.exception().isEmpty();
+        if (orderly || Leftovers.tasksEnd(session.sparkContext(), query.runId().toString())) {
+            Leftovers.unloadStateStores(query.runId());
         }
-        Leftovers.unloadStateStores(query.runId());
         Understage.silence(query.sparkSessionForStream());
         Understage.silence(session);
     }

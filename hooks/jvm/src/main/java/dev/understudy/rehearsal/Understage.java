@@ -69,7 +69,7 @@ final class Understage {
             }
         });
         wanted.forEach((key, value) -> {
-            if (OURS.containsKey(key) || !conf.isModifiable(key) || Objects.equals(value, now.get(key))) {
+            if (OURS.containsKey(key) || SQLConf.isStaticConfigKey(key) || Objects.equals(value, now.get(key))) {
                 return;
             }
             if (value == null) {

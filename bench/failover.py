@@ -1,0 +1,159 @@
+"""Takeover times beside two baselines, measured in one run (``make bench``).
+
+``understudy``    three replicas, standbys rehearsed on the live checkpoint
+``open_session``  three replicas, standbys with an open session that rehearse nothing
+``restart``       the script alone in a shell loop: what a Deployment of one pod does at its best, without image or scheduler
+
+The same script over the same flights, kills at uniformly random moments, measured from the signal to the first new
+``commits/N`` with input rows, by an observer that imports nothing of understudy. Variants take turns, block by block, so that
+a noisy hour of the machine falls on all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import kills, observer
+from bench.data import load
+from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
+from bench.steady import steady_state
+
+#: What is tried on whom. A frozen script is restarted by nobody, and a shell loop has no supervisor apart from its tree.
+KINDS = {
+    "understudy": ("sigterm", "jvm", "driver", "supervisor", "tree", "frozen"),
+    "open_session": ("sigterm", "jvm", "tree", "frozen"),
+    "restart": ("sigterm", "jvm", "tree"),
+}
+VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
+
+#: A 99th percentile of fewer trials is the maximum under another name.
+P99_FROM = 100
+
+#: Days per second while somebody leads, and around a kill, when rows must be waiting for whoever comes next.
+CALM, BUSY = 0.3, 3.0
+
+
+def trial(production: Production, kind: str, choose: random.Random) -> float:
+    """One takeover of a production in which everybody is ready; seconds."""
+    production.feed.per_second = BUSY
+    try:
+        if kind == "sigterm" and not production.variant.fenced:
+            return production.kill("script", choose).total_s
+        if kind != "frozen":
+            return production.kill(kind, choose).total_s
+        takeover, victim, _ = production.freeze()
+        kills.thaw(victim)
+        production.wait_for(lambda: not observer.lives(victim.jvm), 20, "the thawed JVM lives on")
+        return takeover.total_s
+    finally:
+        production.feed.per_second = CALM
+
+
+def ready(production: Production) -> None:
+    """Somebody leads, and whoever would take over is as ready as this variant gets."""
+    first = production.watch.first(lambda commit: commit.input, 180)
+    if first is None:
+        raise Failed(f"nobody committed within 180 s; see {production.logs}")
+    if production.variant.replicas > 1 and not production.wait_for(production.all_ready, 30, "standbys", must=False):
+        production.wait_for(lambda: any(map(production.ready, production.standbys())), 150, "no standby is ready")
+    time.sleep(1.0)
+
+
+def block(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random) -> dict[str, float]:
+    """One takeover of each kind, in random order, in a production of its own."""
+    order = list(kinds)
+    choose.shuffle(order)
+    production = Production(variant, directory, load(), limit=1_000_000)
+    production.feed.per_second = CALM
+    measured: dict[str, float] = {}
+    try:
+        production.start()
+        for kind in order:
+            ready(production)
+            measured[kind] = trial(production, kind, choose)
+            sys.stdout.write(f"{variant.name:>13} {kind:<11}{measured[kind]:7.2f} s\n")
+            sys.stdout.flush()
+    finally:
+        production.stop()
+    return measured
+
+
+def summary(times: Sequence[float]) -> dict[str, float | int | None]:
+    """n, median, 99th percentile from 100 trials on, and the extremes; seconds."""
+    p99 = statistics.quantiles(times, n=100)[98] if len(times) >= P99_FROM else None
+    rounded = {"p50_s": statistics.median(times), "p99_s": p99, "min_s": min(times), "max_s": max(times)}
+    return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
+
+
+def table(times: dict[str, dict[str, list[float]]]) -> str:
+    lines = [
+        f"{'killed':<12}"
+        + "".join(f"{variant.name + ' p50 (min–max)':>32}" for variant in VARIANTS)
+        + f"{'restart ÷ ours':>16}"
+    ]
+    for kind, by_variant in times.items():
+        cells = []
+        for variant in VARIANTS:
+            found = by_variant.get(variant.name)
+            text = f"{statistics.median(found):.2f} s ({min(found):.2f}–{max(found):.2f})" if found else "–"
+            cells.append(f"{text:>32}")
+        ours, restarted = by_variant.get("understudy"), by_variant.get("restart")
+        ratio = f"{statistics.median(restarted) / statistics.median(ours):.1f}" if ours and restarted else "–"
+        lines.append(f"{kind:<12}" + "".join(cells) + f"{ratio:>16}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "-n", type=int, default=8, help="takeovers per kind and variant; 100 for figures worth publishing"
+    )
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--no-steady", action="store_true", help="leave the steady-state cost out")
+    options = parser.parse_args()
+    if options.n < 1:
+        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
+    out: Path = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    choose = random.Random(options.seed)
+    times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    failed = 0
+    for number in range(options.n):
+        for variant in VARIANTS:
+            sys.stdout.write(f"block {number + 1} of {options.n}: {variant.name}\n")
+            try:
+                measured = block(variant, KINDS[variant.name], out / "run" / variant.name, choose)
+            except (Failed, kills.NotThere) as problem:
+                failed += 1
+                sys.stdout.write(f"FAILED: {problem}\n")
+                continue
+            for kind, seconds in measured.items():
+                times[kind][variant.name].append(seconds)
+    report: dict[str, object] = {
+        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "seed": options.seed,
+        "blocks_failed": failed,
+    }
+    if not options.no_steady:
+        report["steady_state"] = steady_state(out / "run" / "steady")
+    (out / "failover.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    sys.stdout.write(f"\n{table(times)}\n\nwritten: {out / 'failover.json'}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Fifty random kills in one run, then every row compared (``python -m bench.soak``)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from bench import kills, observer
+from bench.data import DAYS, load
+from bench.failover import ready, trial
+from bench.production import UNDERSTUDY, Failed, Production
+from bench.verify import verify_apart
+
+KINDS = ("sigterm", "jvm", "driver", "supervisor", "tree", "frozen")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of kinds and moments")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    out: Path = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    choose = random.Random(options.seed)
+    production = Production(UNDERSTUDY, out / "run" / "soak", load(), limit=1_000_000)
+    production.feed.per_second = 0.3
+    times: list[float] = []
+    kinds: Counter[str] = Counter()
+    problem = ""
+    try:
+        production.start()
+        for number in range(options.kills):
+            ready(production)
+            kind = choose.choice(KINDS)
+            seconds = trial(production, kind, choose)
+            times.append(seconds)
+            kinds[kind] += 1
+            sys.stdout.write(f"{number + 1:>3} {kind:<11}{seconds:7.2f} s\n")
+            sys.stdout.flush()
+        production.feed.per_second = 0
+        production.feed.feed_now(max(0, DAYS - production.feed.fed))  # at least the whole year
+        production.feed.close()
+        production.wait_for(production.closed, 300, "the last windows were not written")
+    except (Failed, kills.NotThere) as failed:
+        problem = str(failed)
+        sys.stdout.write(f"FAILED: {problem}\n")
+    finally:
+        production.stop()
+    lines = production.fence.in_order()
+    compared = [] if problem else verify_apart(production.input, production.output, production.logs / "verify.log")
+    report = {
+        "ok": not problem and len(compared) == 2 and all(each.same for each in compared),
+        "problem": problem,
+        "kills": dict(kinds),
+        "rows_expected": production.feed.rows,
+        "rows_lost": sum(each.lost for each in compared),
+        "rows_repeated": sum(each.repeated for each in compared),
+        "stale_writes_refused": len(observer.stale_refused(lines)),
+        "max_s": round(max(times, default=0.0), 3),
+        "seed": options.seed,
+    }
+    (out / "soak.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    sys.stdout.write(json.dumps(report, indent=2) + "\n")
+    return 0 if report["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

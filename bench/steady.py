@@ -1,0 +1,74 @@
+"""What understudy costs while nothing is wrong: a leader's batch time, CPU and memory with 0, 1 and 2 rehearsing standbys, and
+without a fence at all (the plain script)."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from bench import observer
+from bench.data import load
+from bench.production import RESTART, UNDERSTUDY, Failed, Production, Variant
+
+#: Seconds until the JIT has calmed down, and seconds measured.
+WARM_UP, MEASURED = 30.0, 45.0
+
+
+def steady_state(directory: Path) -> dict[str, dict[str, float]]:
+    """Per variant: median batch time, CPU of the leading driver with its JVM and of its supervisor, and resident memory."""
+    variants = [RESTART, *(replace(UNDERSTUDY, name=f"{count - 1} standbys", replicas=count) for count in (1, 2, 3))]
+    found = {}
+    for variant in variants:
+        name = "plain script" if variant is RESTART else variant.name
+        found[name] = _measure(variant, directory)
+        cells = "  ".join(f"{key} {value}" for key, value in found[name].items())
+        sys.stdout.write(f"steady state, {name}: {cells}\n")
+        sys.stdout.flush()
+    return found
+
+
+def _measure(variant: Variant, directory: Path) -> dict[str, float]:
+    production = Production(variant, directory, load(), limit=1_000_000)
+    production.feed.per_second = 1.0
+    try:
+        production.start()
+        if production.watch.first(lambda commit: commit.input, 180) is None:
+            raise Failed(f"nobody committed within 180 s; see {production.logs}")
+        if variant.replicas > 1:
+            production.wait_for(production.all_ready, 180, "standbys", must=False)
+        time.sleep(WARM_UP)
+        leader = production.leading() if variant.fenced else production.deployment.replicas[0].processes()
+        if leader is None or leader.jvm is None:
+            raise Failed("nobody leads")
+        session = [process.pid for process in (leader.driver, leader.jvm) if process is not None]
+        before = (sum(map(observer.cpu_s, session)), observer.cpu_s(leader.supervisor.pid), time.monotonic())
+        seen = len(production.watch.commits)
+        time.sleep(MEASURED)
+        passed = time.monotonic() - before[2]
+        batches = _batch_times(
+            production, {(each.query, each.batch) for each in production.watch.commits[seen:] if each.input}
+        )
+        return {
+            "batch_p50_s": round(statistics.median(batches), 3) if batches else float("nan"),
+            "batches": len(batches),
+            "driver_cpu": round((sum(map(observer.cpu_s, session)) - before[0]) / passed, 3),
+            "supervisor_cpu": round((observer.cpu_s(leader.supervisor.pid) - before[1]) / passed, 4),
+            "driver_rss_mb": round(sum(map(observer.rss_mb, session))),
+            "supervisor_rss_mb": round(observer.rss_mb(leader.supervisor.pid), 1),
+        }
+    finally:
+        production.stop()
+
+
+def _batch_times(production: Production, batches: set[tuple[str, int]]) -> list[float]:
+    """From ``offsets/N`` to ``commits/N``, by the files' own times."""
+    times = []
+    for query, batch in batches:
+        logs = production.checkpoints / query
+        offsets, commits = (observer.modified_at(str(logs / log / str(batch))) for log in ("offsets", "commits"))
+        if offsets is not None and commits is not None:
+            times.append(commits - offsets)
+    return times
