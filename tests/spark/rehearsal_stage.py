@@ -59,9 +59,9 @@ def log_configuration() -> Path:
 
 
 def logged(spark: SparkSession) -> str:
-    """All that the JVM has logged so far, at WARN and above."""
-    options = str(spark.conf.get("spark.driver.extraJavaOptions"))
-    return Path(options.rsplit("=", 1)[1]).with_name("log").read_text()
+    """All that the JVM has logged so far, at WARN and above. Asked of the JVM, which outlives a module's session."""
+    configuration = jvm(spark).java.lang.System.getProperty("log4j2.configurationFile")
+    return Path(configuration).with_name("log").read_text()
 
 
 def jvm(spark: SparkSession) -> Any:
