@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hypothesis  # noqa: F401 - its pytest plugin would import it at the end, in the middle of py4j's finalizers
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
@@ -197,8 +198,9 @@ class Driver:
             except ProcessLookupError:
                 continue
         self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def refusal(error: Py4JJavaError) -> str:
@@ -246,11 +248,20 @@ def driver(
     root.mkdir(parents=True, exist_ok=True)
     holder = holder or str(uuid.uuid4())
     gate = GatePage(root / f"gate-{holder}")
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *options]
-    command += ["-cp", classes or class_path(), "py4j.GatewayServer", "--enable-auth", "0"]
+    (root / "tmp").mkdir(exist_ok=True)
+    command = [
+        "java",
+        f"-Djava.io.tmpdir={root}/tmp",
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        *options,
+    ]
+    command += ["-cp", classes or class_path(), "py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
     with (root / f"stderr-{holder}").open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", _PARENT, "apart" if apart else "together", *command],
+            stdin=subprocess.PIPE,  # never written: it ends with the test run, and the JVM with it
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
