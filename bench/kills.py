@@ -59,7 +59,10 @@ def freeze(victim: observer.ReplicaProcesses) -> None:
 def freeze_in_flight(
     find: Callable[[], observer.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 60.0
 ) -> tuple[observer.ReplicaProcesses, float, int]:
-    """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``.
+    """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``, and writes its state.
+
+    Its tasks must run, or nothing of it would ever meet the fence: Spark asks the sink's log for the batch *before* it runs
+    it, finds it there (by the new leader), and gives up. A task that is already running asks nobody.
 
     Returns the frozen replica, the time of the freeze and the batch. Two moments that would show less are let go: user code
     running (the thawed JVM halts before it gets to write, which proves the halting thread and not the fence), and a
@@ -72,12 +75,13 @@ def freeze_in_flight(
         if victim is None or victim.jvm is None:
             time.sleep(0.2)
             continue
-        batch = _next_in_flight(checkpoint, within_s=1.5)
+        batch = _next_in_flight(checkpoint, within_s=3.0)
         if batch is None:
             continue
         at = time.time()
         freeze(victim)
         still = observer.in_flight(checkpoint) == batch and observer.had_input(checkpoint, batch)
+        still = still and _writes_state(checkpoint, batch)
         if still and observer.user_code_running(victim) == 0 and not observer.holds_lock(database):
             return victim, at, batch
         thaw(victim)  # a few milliseconds: no renewal is missed
@@ -86,14 +90,19 @@ def freeze_in_flight(
 
 
 def _next_in_flight(checkpoint: Path, within_s: float) -> int | None:
-    """Wait for the next batch to begin, by asking for the one file that announces it."""
+    """Wait until a task of the next batch writes its state; None when no batch got that far in time."""
     batch = observer.last_entry(checkpoint / "offsets") + 1
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if (checkpoint / "offsets" / str(batch)).exists():
+        if _writes_state(checkpoint, batch):
             return batch
         time.sleep(0.002)
     return None
+
+
+def _writes_state(checkpoint: Path, batch: int) -> bool:
+    """Whether a delta of the state after ``batch`` is being written: under a hidden name, until it is whole."""
+    return any(checkpoint.glob(f"state/*/*/.{batch + 1}.delta.*"))
 
 
 def thaw(victim: observer.ReplicaProcesses) -> None:

@@ -281,10 +281,6 @@ def driver(
         made.stop()
 
 
-FENCED = {
-    "spark.sql.streaming.checkpointFileManagerClass": "dev.understudy.fence.FencedCheckpointFileManager",
-    "spark.sql.sources.commitProtocolClass": "dev.understudy.fence.FencedCommitProtocol",
-}
 STOCK = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"

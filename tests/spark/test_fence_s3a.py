@@ -17,7 +17,6 @@ from tests.spark import s3
 from tests.spark.fence_env import (
     CLOSED,
     EXISTS,
-    FENCED,
     LOST,
     OPEN,
     SPARK_OPTIONS,
@@ -29,6 +28,7 @@ from tests.spark.fence_env import (
     spark,
     token,
 )
+from understudy.driver.jvm import FENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -229,7 +229,7 @@ def test_a_file_system_without_exclusive_create_is_refused_by_name(one: Driver) 
 
 def test_a_streaming_query_runs_through_it_and_a_stale_one_fails(one: Driver, root: str, tmp_path: Path) -> None:
     hadoop = {f"spark.hadoop.{name}": value for name, value in s3.settings(one.extra["proxy"].port).items()}
-    session = spark(one, {**FENCED, **{name.removeprefix("spark.hadoop."): value for name, value in hadoop.items()}})
+    session = spark(one, {**FENCE, **{name.removeprefix("spark.hadoop."): value for name, value in hadoop.items()}})
     (tmp_path / "in").mkdir()
 
     def run(name: str, line: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.spark.fence_env import (
-    FENCED,
     LOST,
     OPEN,
     SPARK_OPTIONS,
@@ -24,6 +23,7 @@ from tests.spark.fence_env import (
     spark,
     token,
 )
+from understudy.driver.jvm import FENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     with driver(tmp_path_factory.mktemp("spark"), options=SPARK_OPTIONS) as made:
-        made.extra["fenced"] = spark(made, FENCED)
+        made.extra["fenced"] = spark(made, FENCE)
         made.extra["stock"] = spark(made, STOCK)
         yield made
 
@@ -172,6 +172,48 @@ def test_commit_and_abort_are_refused_after_a_takeover(one: Driver, tmp_path: Pa
         "commitJob",
         "abortJob",
     ]
+
+
+class Task:
+    """A task of the streaming file sink, taken through its steps by hand."""
+
+    def __init__(self, one: Driver, path: Path) -> None:
+        self.one, jvm = one, one.jvm
+        mapreduce = jvm.org.apache.hadoop.mapreduce
+        attempt = mapreduce.TaskAttemptID(mapreduce.TaskID("job", 0, mapreduce.TaskType.MAP, 0), 0)
+        self.context = mapreduce.task.TaskAttemptContextImpl(one.conf, attempt)
+        self.protocol = jvm.dev.understudy.fence.FencedManifestProtocol("7", str(path))
+        self.protocol.setupTask(self.context)
+
+    def new_file(self) -> Path:
+        jvm = self.one.jvm
+        name = jvm.org.apache.spark.internal.io.FileNameSpec("", ".parquet")
+        return Path(self.protocol.newTaskTempFile(self.context, jvm.scala.Option.empty(), name))
+
+
+def test_a_stale_task_of_the_file_sink_opens_no_file(one: Driver, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    task = Task(one, out)
+    task.new_file()
+    seize(out, token(6))
+    with pytest.raises(Py4JJavaError) as error:
+        task.new_file()
+    assert refusal(error.value) == LOST
+    assert one.logged(op="newTaskFile", path=str(out))[-1]["reason"] == "higher-claim"
+
+
+def test_a_task_that_became_stale_takes_its_file_away(one: Driver, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    task = Task(one, out)
+    written = task.new_file()
+    written.write_text("rows")
+    seize(out, token(6))
+    with pytest.raises(Py4JJavaError) as error:
+        task.protocol.commitTask(task.context)
+    assert refusal(error.value) == LOST
+    assert one.logged(op="commitTask", path=str(out))[-1]["reason"] == "higher-claim"
+    task.protocol.abortTask(task.context)  # what Spark does with a task that failed
+    assert not written.exists()
 
 
 def test_an_overwrite_keeps_the_claim(one: Driver, tmp_path: Path) -> None:

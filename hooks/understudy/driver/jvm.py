@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark import java_gateway
@@ -18,8 +19,12 @@ from understudy.errors import EnvironmentProblem
 from understudy.messages import DriverSpec
 from understudy.processes import die_with_parent
 
-_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-_COMMIT_PROTOCOL = "spark.sql.sources.commitProtocolClass"
+#: What makes a session fenced. A class of the user's own in one of these places would take the fence out.
+FENCE = {
+    "spark.sql.streaming.checkpointFileManagerClass": "dev.understudy.fence.FencedCheckpointFileManager",
+    "spark.sql.sources.commitProtocolClass": "dev.understudy.fence.FencedCommitProtocol",
+    "spark.sql.streaming.commitProtocolClass": "dev.understudy.fence.FencedManifestProtocol",
+}
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
@@ -29,25 +34,28 @@ def submit_arguments(spec: DriverSpec) -> str:
     """``PYSPARK_SUBMIT_ARGS``: the user's spark-submit options first, then what the fence needs.
 
     spark-submit lets the last ``--conf`` win, and the fence must win; a user's own value for one of these is refused rather
-    than overridden in silence (see ``refuse_foreign_fence``).
+    than overridden in silence (``refuse_foreign_fence``).
     """
-    ours = {
-        _FILE_MANAGER: "dev.understudy.fence.FencedCheckpointFileManager",
-        _COMMIT_PROTOCOL: "dev.understudy.fence.FencedCommitProtocol",
-        "spark.python.daemon.module": "understudy.driver.worker_daemon",
-    }
+    ours = {**FENCE, "spark.python.daemon.module": "understudy.driver.worker_daemon"}
     confs = [part for key, value in ours.items() for part in ("--conf", f"{key}={value}")]
     return shlex.join([*spec.submit, *confs, "pyspark-shell"])
 
 
-def refuse_foreign_fence(submit: list[str]) -> None:
-    """A checkpoint manager or commit protocol of the user's own would take the fence out."""
-    for option in submit:
-        for key in (_FILE_MANAGER, _COMMIT_PROTOCOL):
-            if key in option:
-                raise EnvironmentProblem(
-                    f"{key} is set", where="spark-submit options", remedy="Remove it: the fence has to be this class"
-                )
+def refuse_foreign_fence(settings: Mapping[str, str | None], where: str) -> None:
+    """Raise where ``settings`` names a class of the user's own for what the fence has to be. ``None``: not set."""
+    for key, ours in FENCE.items():
+        value = settings.get(key)
+        if value is not None and value != ours:
+            raise EnvironmentProblem(
+                f"{key} is {value}", where=where, remedy=f"Remove it: without {ours} a stale leader could write"
+            )
+
+
+def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
+    """The ``--conf key=value`` of spark-submit options, in either of its spellings."""
+    pairs = [option.removeprefix("--conf=") for option in submit if option.startswith("--conf=")]
+    pairs += [value for option, value in itertools.pairwise(submit) if option in ("--conf", "-c")]
+    return {key.strip(): value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> None:

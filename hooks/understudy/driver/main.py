@@ -13,7 +13,7 @@ from typing import Any
 
 from understudy.clock import instant
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.jvm import prepare, refuse_foreign_fence
+from understudy.driver.jvm import prepare, refuse_foreign_fence, settings_of
 from understudy.driver.patches import install
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.stage import Stage
@@ -82,7 +82,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
         stage.attached(gateway.jvm)
         channel.say(Attached(_spark_version(), gateway.proc.pid))
 
-    refuse_foreign_fence(spec.submit)
+    refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
     install(stage, gatekeeper, spec.checkpoints)
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from understudy.driver.jvm import FENCE, refuse_foreign_fence
 from understudy.errors import ScriptProblem
 
 #: Sinks that keep a log of their own in the directory they write to.
@@ -151,7 +152,9 @@ def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_c
             )
         location = f"{base}/{name}" if base else f"{given_checkpoints}/{name}"
         writer.option("checkpointLocation", location)
-    deferred = Deferred(writer, path, table, sink, "", Scene.of(session))
+    scene = Scene.of(session)
+    refuse_foreign_fence({key: scene.java_conf.get(key) for key in FENCE}, f"SparkSession, query {name or location}")
+    deferred = Deferred(writer, path, table, sink, "", scene)
     deferred.checkpoint = deferred._qualified(location)  # noqa: SLF001
     return deferred
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
@@ -232,17 +232,38 @@ class Stage:
 
     def _report_first_commit(self, began: float) -> None:
         """Follow the fence's own log: it says what landed, on every file system alike."""
-        while self.gatekeeper.standing() is not State.REVOKED:
-            for line in self._fence_log.read_text(encoding="utf-8").splitlines() if self._fence_log.exists() else ():
-                written = json.loads(line)
-                path = str(written["path"])
-                if (
-                    written["op"] == "publish"
-                    and written["outcome"] == "accepted"
-                    and written["token"] == int(self.gatekeeper.token())
-                    and "/commits/" in path
-                ):
-                    root, _, batch = path.rpartition("/commits/")
-                    self._say(Committed(root, int(batch), time.monotonic() - began))
-                    return
-            time.sleep(0.02)
+        with _Follow(self._fence_log) as log:
+            while self.gatekeeper.standing() is not State.REVOKED:
+                mine = int(self.gatekeeper.token())
+                for written in log.lines():
+                    root, commits, batch = str(written["path"]).rpartition("/commits/")
+                    landed = written["op"] == "publish" and written["outcome"] == "accepted"
+                    if commits and landed and written["token"] == mine:
+                        self._say(Committed(root, int(batch), time.monotonic() - began))
+                        return
+                time.sleep(0.02)
+
+
+class _Follow:
+    """New lines of a log of JSON that somebody else appends to, from its beginning."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def lines(self) -> list[dict[str, Any]]:
+        if self._file is None:
+            try:
+                self._file = self._path.open("rb")
+            except FileNotFoundError:
+                return []
+        *whole, self._rest = (self._rest + self._file.read()).split(b"\n")
+        return [json.loads(line) for line in whole]
