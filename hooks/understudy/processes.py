@@ -109,8 +109,8 @@ def join_alive(path: str) -> int:
     os._exit(87)
 
 
-def all_gone(path: Path, inode: int, boot: str) -> bool:
-    """Whether every process that held the flock is gone: evidence.
+def all_gone(path: Path, inode: int, boot: str, *, wait: bool = False) -> bool:
+    """Whether every process that held the flock is gone: evidence. With ``wait`` it blocks until they are.
 
     Nothing is concluded from a missing file or from another inode. A different boot id is evidence by itself: these are local
     file systems, so the machine has restarted. Frees the name, so that a late process of that replica cannot join any more.
@@ -124,7 +124,7 @@ def all_gone(path: Path, inode: int, boot: str) -> bool:
             return False
         if os.read(descriptor, 64).decode(errors="replace") != boot or boot != boot_id():
             return boot != boot_id() and boot != ""
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         path.unlink(missing_ok=True)
     except BlockingIOError:
         return False

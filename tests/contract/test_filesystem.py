@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -393,18 +394,43 @@ def test_a_link_where_the_document_should_be_is_not_followed(filesystem: Filesys
     asyncio.run(run())
 
 
-def test_a_watcher_stops_its_thread_when_nobody_listens_any_more(filesystem: Filesystem) -> None:
-    def watchers() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "document-watch"]
+def inotify_instances() -> int:
+    found = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += entry.readlink().name == "anon_inode:inotify"
+    return found
 
+
+def test_a_watcher_gives_its_inotify_instance_back_when_nobody_listens_any_more(filesystem: Filesystem) -> None:
     async def run() -> None:
-        before = set(watchers())
+        before = inotify_instances()
         watch = filesystem.client().watch(NAME)
         assert await anext(watch) is None
-        (thread,) = set(watchers()) - before
+        assert inotify_instances() == before + 1
         await watch.aclose()  # type: ignore[attr-defined]
-        await asyncio.to_thread(thread.join, PATIENT)
-        assert not thread.is_alive()
+        assert inotify_instances() == before
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["by the kernel", "by nobody, so it looks"])
+def test_a_watcher_hears_of_a_change(filesystem: Filesystem, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
+    def none_left(**_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    if told:
+        monkeypatch.setattr("understudy.documents.filesystem._LOOK", 1000.0)
+    else:
+        monkeypatch.setattr("understudy.documents.notices.INotify", none_left)
+
+    async def run() -> None:
+        watch = filesystem.client().watch(NAME)
+        assert await anext(watch) is None
+        change = asyncio.create_task(first(filesystem))
+        document = await asyncio.wait_for(anext(watch), PATIENT)
+        assert document is not None
+        await change
 
     asyncio.run(run())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +112,30 @@ def test_a_process_that_joined_by_name_counts(tmp_path: Path, spawn: Callable[..
     joined.kill()
     joined.wait()
     assert all_gone(alive.path, alive.inode, boot_id())
+
+
+def test_whoever_waits_for_a_death_learns_of_it_when_the_last_process_is_gone_and_so_does_everybody_else(
+    tmp_path: Path, spawn: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    alive = Alive(tmp_path / "holder")
+    first = spawn(SLEEP, pass_fds=(alive.descriptor,))
+    heard: queue.Queue[bool] = queue.Queue()
+    for _ in range(2):
+        threading.Thread(
+            target=lambda: heard.put(all_gone(alive.path, alive.inode, boot_id(), wait=True)), daemon=True
+        ).start()
+    release(alive)
+    time.sleep(0.1)  # both wait in the kernel by now; if not, they just learn it later
+    second = spawn(
+        f"from understudy.processes import join_alive; join_alive({str(alive.path)!r}); print(flush=True); {SLEEP}"
+    )
+    assert second.stdout is not None
+    assert second.stdout.readline() == b"\n"  # those who wait keep nobody from joining
+    first.kill()
+    with pytest.raises(queue.Empty):
+        heard.get(timeout=0.2)
+    second.kill()
+    assert [heard.get(timeout=10) for _ in range(2)] == [True, True]
 
 
 def test_killing_a_session_reaches_workers_that_left_the_group_and_daemons_that_left_the_session(

@@ -15,6 +15,7 @@ from pathlib import Path
 from understudy.documents import codec, record
 from understudy.documents.directory import check_directory
 from understudy.documents.model import Conflict, Content, Document, Outcome, Unknown, Written, check_name
+from understudy.documents.notices import Notices
 from understudy.documents.numbered import KEEP, Numbered
 from understudy.documents.record import Record
 from understudy.documents.size import SizeCheck
@@ -24,11 +25,9 @@ from understudy.events import Log
 
 __all__ = ["FilesystemDocumentStore", "check_directory"]
 
-#: Seconds between two looks for the next number. One stat(2) of a name that is not there takes 2 µs.
-_POLL = 0.04
-
-#: Every so many looks the directory is listed: files may have been deleted, or two numbers passed at once.
-_LIST_EVERY = 25
+#: Seconds between two looks of a watcher whom the kernel tells of new files (of deleted ones it does not hear), and of one whom
+#: nobody tells.
+_LOOK, _LOOK_ALONE = 1.0, 0.1
 
 #: A file name holds 255 bytes, and the number needs some.
 _NAME_LIMIT = 230
@@ -87,25 +86,22 @@ class FilesystemDocumentStore:
     async def watch(self, name: str) -> AsyncIterator[Document | None]:
         """The document now and after changes; changes in quick succession are told once. Never raises for a sick disk."""
         _check(name)
-        changed, stopped, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
-        # A thread that wakes the event loop only when something changed: the loop must not wait for a disk.
-        arguments = name, stopped, lambda: loop.call_soon_threadsafe(changed.set)
-        threading.Thread(target=self._poll, args=arguments, daemon=True, name="document-watch").start()
+        changed = asyncio.Event()
+        notices = Notices(self.directory, f"{name}@", changed)
         told: str | None = ""
         try:
             while True:
-                await changed.wait()
-                changed.clear()
-                try:
+                with contextlib.suppress(DocumentError):  # only a hint: who needs to know why reads, and is told
                     document = await self.read(name)
-                except DocumentError:
-                    continue  # only a hint: who needs to know why reads, and is told
-                revision = None if document is None else document.revision
-                if revision != told:
-                    told = revision
-                    yield document
+                    revision = None if document is None else document.revision
+                    if revision != told:
+                        told = revision
+                        yield document
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), _LOOK if notices.heard else _LOOK_ALONE)
+                changed.clear()
         finally:
-            stopped.set()
+            notices.close()
 
     async def _write(self, name: str, seen: Document | None, change: Callable[[Record], Record]) -> Outcome:
         abandoned = threading.Event()
@@ -148,19 +144,6 @@ class FilesystemDocumentStore:
             return Conflict(self._read(name))
         self._files.collect(name, number + 1)
         return Written(new.document(name, _revision(number + 1, data)))
-
-    def _poll(self, name: str, stopped: threading.Event, tell: Callable[[], object]) -> None:
-        last, looks = -1, 0
-        with contextlib.suppress(RuntimeError):  # the event loop is closed
-            while not stopped.is_set():
-                with contextlib.suppress(OSError):
-                    if looks % _LIST_EVERY == 0 or self._files.path(name, last + 1).exists():
-                        highest = self._files.highest(name)
-                        if highest != last:
-                            last = highest
-                            tell()
-                looks += 1
-                stopped.wait(_POLL)
 
     def _where(self, name: str) -> str:
         return str(self.directory / name)

@@ -1,20 +1,26 @@
 """Evidence on one machine: the leader's proof of life is gone, so every process of its that could write is dead.
 
-The waiting is a look every few hundredths of a second, a handful of system calls each, rather than a blocked lock: a thread
-that waits in flock(2) cannot be told to stop.
+One thread waits in flock(2) for whoever leads: the kernel wakes it when the last process that holds the lock has gone, and until
+then it costs nothing. Such a thread cannot be told to stop; it is a daemon, there is one per replica that ever led and still
+lives, and it ends when that replica does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from understudy.errors import UnderstudyError
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import all_gone
 
-_LOOK = 0.04
+#: Seconds between two looks at who leads.
+_LOOK = 0.2
+#: Seconds until somebody is asked again who says nothing of itself, or whose proof of life cannot be read.
+_AGAIN = 1.0
 
 
 class EvidenceWatch:
@@ -27,31 +33,38 @@ class EvidenceWatch:
         self._replicas = replicas
         self._holder = holder
         self._dead = dead
-        self._known: dict[str, Replica] = {}
-        self._reported: set[str] = set()
+        self._watched: set[str] = set()
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK)
             holder = self._holder()
-            if holder is None or holder in self._reported:
-                continue
-            if holder not in self._known:
-                await self._learn()
-                if holder not in self._known:
-                    await asyncio.sleep(
-                        1.0
-                    )  # says nothing of itself (an elector of another kind): its lease has to run out
+            if holder is not None and holder not in self._watched:
+                replica = await self._learn(holder)
+                if replica is None:  # an elector of another kind: its lease has to run out
+                    await asyncio.sleep(_AGAIN)
                     continue
-            if self.is_dead(self._known[holder]):
-                self._reported.add(holder)
-                self._dead(holder)
+                self._watched.add(holder)
+                arguments = replica, asyncio.get_running_loop()
+                threading.Thread(target=self._wait, args=arguments, name="evidence", daemon=True).start()
+            await asyncio.sleep(_LOOK)
 
     def is_dead(self, replica: Replica) -> bool:
         return all_gone(self._directory / replica.holder, replica.inode, replica.boot)
 
-    async def _learn(self) -> None:
+    def _wait(self, replica: Replica, loop: asyncio.AbstractEventLoop) -> None:
+        gone = all_gone(self._directory / replica.holder, replica.inode, replica.boot, wait=True)
+        with suppress(RuntimeError):  # the event loop is closed: nobody wants to know any more
+            if gone:
+                loop.call_soon_threadsafe(self._gone, replica.holder)
+            else:
+                loop.call_soon_threadsafe(loop.call_later, _AGAIN, self._watched.discard, replica.holder)
+
+    def _gone(self, holder: str) -> None:
+        if self._holder() == holder:
+            self._dead(holder)
+
+    async def _learn(self, holder: str) -> Replica | None:
         try:
-            self._known = {replica.holder: replica for replica in await self._replicas.read()}
+            return next((each for each in await self._replicas.read() if each.holder == holder), None)
         except UnderstudyError:
-            return
+            return None

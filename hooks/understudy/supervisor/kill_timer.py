@@ -12,8 +12,9 @@ from collections.abc import Callable
 from understudy.clock import instant
 from understudy.fencing.gate import Activity, GateWriter, State
 
-#: Seconds between two looks while a deadline is set.
-_LOOK = 0.05
+#: Seconds between two looks: near a deadline, and while none is nearer than ``_NEAR``.
+_LOOK, _LOOK_FAR = 0.05, 0.2
+_NEAR = 0.5
 
 
 class KillTimer:
@@ -30,12 +31,16 @@ class KillTimer:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopped.wait(_LOOK):
+        look = _LOOK
+        while not self._stopped.wait(look):
             view = self._gate.view
-            if view.state is not State.OPEN:
+            now = instant()
+            near = view.state is State.OPEN and view.kill_due(now.plus(_NEAR), busy=True)
+            look = _LOOK if near else _LOOK_FAR
+            if not near:
                 continue
             busy = self._activity.running > 0
-            if view.kill_due(instant(), busy=busy):
+            if view.kill_due(now, busy=busy):
                 self._kill(
                     "user code was running when the lease could not be renewed" if busy else "parked for too long"
                 )
