@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test bench lint format lock clean
+.PHONY: help setup jar demo test bench steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -13,6 +13,8 @@ help:
 	@echo 'make demo          three replicas, six ways to lose a leader, not a row lost (about 6 minutes)'
 	@echo 'make test          all tests, on PySpark 4.2, and a few again on 4.3'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
+	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
+	@echo 'make soak          fifty kills at random, then every row compared'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
@@ -38,6 +40,14 @@ test:
 bench:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.failover -n $(N)
+
+steady:
+	@tools/setup.sh jar
+	@$(PYTHON) -m bench.steady
+
+soak:
+	@tools/setup.sh jar
+	@$(PYTHON) -m bench.soak
 
 lint: setup
 	.venv/bin/ruff check

@@ -5,8 +5,8 @@
 ``restart``       the script alone in a shell loop: what a Deployment of one pod does at its best, without image or scheduler
 
 The same script over the same flights, kills at uniformly random moments, measured from the signal to the first new
-``commits/N`` with input rows, by an observer that imports nothing of understudy. Variants take turns, block by block, so that
-a noisy hour of the machine falls on all of them.
+``commits/N`` with input rows, by an observer that imports nothing of understudy. Variants take turns, so that a noisy hour of
+the machine falls on all of them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,20 @@ from pathlib import Path
 from bench import kills, observer
 from bench.data import load
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
-from bench.steady import steady_state
 
-#: What is tried on whom. A frozen script is restarted by nobody, and a shell loop has no supervisor apart from its tree.
+#: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
 KINDS = {
-    "understudy": ("sigterm", "jvm", "driver", "supervisor", "tree", "frozen"),
-    "open_session": ("sigterm", "jvm", "tree", "frozen"),
+    "understudy": ("sigterm", "jvm", "tree", "frozen"),
+    "open_session": ("jvm", "tree"),
     "restart": ("sigterm", "jvm", "tree"),
 }
+#: Seconds by kind of failure and variant.
+Times = dict[str, dict[str, list[float]]]
+
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
+
+#: How often each variant has its turn.
+TURNS = 2
 
 #: A 99th percentile of fewer trials is the maximum under another name.
 P99_FROM = 100
@@ -70,23 +75,27 @@ def ready(production: Production) -> None:
     time.sleep(1.0)
 
 
-def block(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random) -> dict[str, float]:
-    """One takeover of each kind, in random order, in a production of its own."""
+def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random, times: Times) -> None:
+    """The takeovers of one turn, in random order, in a production of its own. Raises ``Failed`` and ``NotThere``."""
     order = list(kinds)
     choose.shuffle(order)
     production = Production(variant, directory, load(), limit=1_000_000)
     production.feed.per_second = CALM
-    measured: dict[str, float] = {}
     try:
         production.start()
         for kind in order:
             ready(production)
-            measured[kind] = trial(production, kind, choose)
-            sys.stdout.write(f"{variant.name:>13} {kind:<11}{measured[kind]:7.2f} s\n")
+            seconds = trial(production, kind, choose)
+            times[kind][variant.name].append(seconds)
+            sys.stdout.write(f"{variant.name:>13} {kind:<11}{seconds:7.2f} s\n")
             sys.stdout.flush()
     finally:
         production.stop()
-    return measured
+
+
+def shares(n: int) -> list[int]:
+    """``n`` takeovers dealt out to the turns."""
+    return [len(range(turn, n, TURNS)) for turn in range(min(n, TURNS))]
 
 
 def summary(times: Sequence[float]) -> dict[str, float | int | None]:
@@ -96,7 +105,7 @@ def summary(times: Sequence[float]) -> dict[str, float | int | None]:
     return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
 
 
-def table(times: dict[str, dict[str, list[float]]]) -> str:
+def table(times: Times) -> str:
     lines = [
         f"{'killed':<12}"
         + "".join(f"{variant.name + ' p50 (min–max)':>32}" for variant in VARIANTS)
@@ -121,35 +130,28 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    parser.add_argument("--no-steady", action="store_true", help="leave the steady-state cost out")
     options = parser.parse_args()
     if options.n < 1:
         parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
     out: Path = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     choose = random.Random(options.seed)
-    times: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    times: Times = defaultdict(lambda: defaultdict(list))
     failed = 0
-    for number in range(options.n):
+    for share in shares(options.n):
         for variant in VARIANTS:
-            sys.stdout.write(f"block {number + 1} of {options.n}: {variant.name}\n")
             try:
-                measured = block(variant, KINDS[variant.name], out / "run" / variant.name, choose)
+                turn(variant, KINDS[variant.name] * share, out / "run" / variant.name, choose, times)
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")
-                continue
-            for kind, seconds in measured.items():
-                times[kind][variant.name].append(seconds)
     report: dict[str, object] = {
         "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
         "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
         "date": datetime.now(UTC).date().isoformat(),
         "seed": options.seed,
-        "blocks_failed": failed,
+        "turns_failed": failed,
     }
-    if not options.no_steady:
-        report["steady_state"] = steady_state(out / "run" / "steady")
     (out / "failover.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     sys.stdout.write(f"\n{table(times)}\n\nwritten: {out / 'failover.json'}\n")
     return 1 if failed else 0

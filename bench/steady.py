@@ -1,8 +1,10 @@
-"""What understudy costs while nothing is wrong: a leader's batch time, CPU and memory with 0, 1 and 2 rehearsing standbys, and
-without a fence at all (the plain script)."""
+"""What understudy costs while nothing is wrong (``make steady``): a leader's batch time, CPU and memory with 0, 1 and 2 rehearsing
+standbys, and without fence and supervisor (the plain script)."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import statistics
 import sys
 import time
@@ -72,3 +74,20 @@ def _batch_times(production: Production, batches: set[tuple[str, int]]) -> list[
         if offsets is not None and commits is not None:
             times.append(commits - offsets)
     return times
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2, help="how often each variant is measured; they take turns")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    out: Path = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    found = [steady_state(out / "run" / "steady") for _ in range(options.rounds)]
+    (out / "steady.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    sys.stdout.write(f"written: {out / 'steady.json'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
