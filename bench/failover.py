@@ -26,6 +26,7 @@ from pathlib import Path
 
 from bench import kills, observer
 from bench.data import load
+from bench.phases import Takeover
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
 
 #: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
@@ -49,18 +50,18 @@ P99_FROM = 100
 CALM, BUSY = 0.3, 3.0
 
 
-def trial(production: Production, kind: str, choose: random.Random) -> float:
-    """One takeover of a production in which everybody is ready; seconds."""
+def trial(production: Production, kind: str, choose: random.Random) -> Takeover:
+    """One takeover of a production in which everybody is ready."""
     production.feed.per_second = BUSY
     try:
         if kind == "sigterm" and not production.variant.fenced:
-            return production.kill("script", choose).total_s
+            return production.kill("script", choose)
         if kind != "frozen":
-            return production.kill(kind, choose).total_s
+            return production.kill(kind, choose)
         takeover, victim, _ = production.freeze()
         kills.thaw(victim)
         production.wait_for(lambda: not observer.lives(victim.jvm), 20, "the thawed JVM lives on")
-        return takeover.total_s
+        return takeover
     finally:
         production.feed.per_second = CALM
 
@@ -85,9 +86,12 @@ def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random
         production.start()
         for kind in order:
             ready(production)
-            seconds = trial(production, kind, choose)
-            times[kind][variant.name].append(seconds)
-            sys.stdout.write(f"{variant.name:>13} {kind:<11}{seconds:7.2f} s\n")
+            takeover = trial(production, kind, choose)
+            times[kind][variant.name].append(takeover.total_s)
+            phases = "  ".join(
+                f"{name[:-2]} {value:.2f}" for name, value in takeover.phases.items() if value is not None
+            )
+            sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
     finally:
         production.stop()

@@ -163,10 +163,12 @@ class Production:
         return None
 
     def leading(self) -> observer.ReplicaProcesses | None:
-        """The leader's processes, complete: a JVM is there to be killed."""
+        """The leader's processes, complete: a JVM is there to be killed (a plain script is its own supervisor and driver)."""
         replica = self.leader()
         found = None if replica is None else replica.processes()
-        return found if found is not None and found.jvm is not None and found.driver is not None else None
+        if found is None or found.jvm is None or (found.driver is None and self.variant.fenced):
+            return None
+        return found
 
     def standbys(self) -> list[Replica]:
         leader = self.leader()
