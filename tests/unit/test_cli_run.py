@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from understudy.cli.run import split
+from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import SettingsError
+from understudy.ha.replicas import ReplicaStore
 
 
 def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
@@ -64,3 +68,53 @@ def test_bad_input_is_one_line_with_its_field_and_a_documented_exit_code(
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
     assert "Traceback" not in ended.stderr
+
+
+def run(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "job.py").write_text("pass\n")
+    return subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", "run", "--ha-dir", str(tmp_path / "ha"), *words, "job.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
+    async def bind() -> None:
+        documents = FilesystemDocumentStore(tmp_path / "ha" / "flights" / "documents", 5.0)
+        await ReplicaStore(documents, "flights-replicas").join("flights")
+
+    asyncio.run(bind())
+    ended = run(tmp_path, "--cluster-id", "flights", "--job-id", "trains")
+    assert ended.returncode == 5, ended.stderr
+    assert "--cluster-id: this cluster id belongs to job 'flights', not 'trains'" in ended.stderr
+
+
+def test_a_machine_without_java_is_told_so(tmp_path: Path) -> None:
+    ended = run(tmp_path, PATH=str(tmp_path), JAVA_HOME=str(tmp_path / "no-java"))
+    assert ended.returncode == 3, ended.stderr
+    assert "Java" in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_a_replica_in_a_pod_that_does_not_say_who_it_is_is_told_what_to_set(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--lock", "lease", UNDERSTUDY_POD_UID="")
+    assert ended.returncode == 2, ended.stderr
+    assert "UNDERSTUDY_POD_UID: not set. Set it in the pod from the downward API" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lock", "spinlock"], "--lock: unknown lock 'spinlock'"),
+        (["--lock", "lease", "--timing", "lease=15.5"], "--timing lease: 15.5 s cannot be written"),
+        (["--listen", "8080"], "--listen: '8080' is not host:port"),
+    ],
+)
+def test_what_only_makes_sense_in_a_cluster_is_checked_as_well(tmp_path: Path, words: list[str], said: str) -> None:
+    ended = run(tmp_path, *words, UNDERSTUDY_POD_UID="1", UNDERSTUDY_POD_NAME="a")
+    assert ended.returncode == 2, ended.stderr
+    assert said in ended.stderr

@@ -76,6 +76,28 @@ def run(
         Path | None,
         typer.Option(help="Where documents and proofs of life are kept.", show_default="~/.local/state/understudy"),
     ] = None,
+    lock: Annotated[
+        str,
+        typer.Option(
+            help="file (one machine), lease or configmap (in a cluster).", show_default="lease in a pod, else file"
+        ),
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option(help="Where the cluster id's objects are.", show_default="the pod's own")
+    ] = "",
+    checkpoints: Annotated[
+        str,
+        typer.Option(
+            help="Checkpoints of queries that name no location, by query name.",
+            show_default="below --ha-dir, off a cluster",
+        ),
+    ] = "",
+    listen: Annotated[
+        str,
+        typer.Option(
+            help="Serve /livez, /readyz and /metrics at host:port.", show_default="nowhere; in a pod 0.0.0.0:8080"
+        ),
+    ] = "",
     profile: Annotated[str, typer.Option(help="Lease timing: default (15 s) or fast (5 s).")] = "default",
     timing: Annotated[
         list[str] | None,
@@ -87,8 +109,8 @@ def run(
     rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 4,
     rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
     stop_patience: Annotated[
-        float, typer.Option(help="Seconds a stopping leader waits for its batch to finish.")
-    ] = 0.5,
+        float, typer.Option(help="Seconds a stopping leader waits for its batch; then its successor runs it again.")
+    ] = 0.25,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
     restart_delay: Annotated[float, typer.Option(help="Seconds before a driver is started again.")] = 1.0,
     restart_window: Annotated[float, typer.Option(help="Seconds after which a failure is forgotten.")] = 600.0,
@@ -105,6 +127,7 @@ def run(
     from understudy.environment import find_fence, find_java, spark_version
     from understudy.events import Log
     from understudy.settings import timings_from
+    from understudy.supervisor.places import here, in_cluster
     from understudy.supervisor.replica import Replica
     from understudy.supervisor.settings import RunSettings
 
@@ -126,12 +149,41 @@ def run(
         restart_attempts=restart_attempts,
         restart_delay=restart_delay,
         restart_window=restart_window,
+        lock_kind=lock or ("lease" if os.environ.get("KUBERNETES_SERVICE_HOST") else "file"),
+        namespace=namespace,
+        checkpoints=checkpoints,
     )
+    if not listen and settings.in_cluster:
+        listen = "0.0.0.0:8080"  # the pod's own network namespace; a NetworkPolicy says who may
+    address = _address(listen) if listen else None
     os.environ["JAVA_HOME"] = str(find_java().home)
     fence = find_fence(spark_version())
     check_directory(settings.home)
     (settings.home / "log").mkdir(parents=True, exist_ok=True)
-    sys.exit(asyncio.run(Replica(settings, fence, Log({"job": settings.job, "pid": os.getpid()})).run()))
+    log = Log({"job": settings.job, "pid": os.getpid()})
+
+    async def replica() -> int:
+        place = await in_cluster(settings, log) if settings.in_cluster else here(settings, log)
+        replica = Replica(settings, place, fence, log)
+        if address is None:
+            return await replica.run()
+        from understudy.supervisor.probes import Probes
+
+        probes = Probes(replica.health, place.requests)
+        await probes.start(*address)
+        try:
+            return await replica.run()
+        finally:
+            await probes.stop()
+
+    sys.exit(asyncio.run(replica()))
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(f"{text!r} is not host:port", where="--listen", remedy="Write --listen 0.0.0.0:8080")
+    return host.strip("[]"), int(port)
 
 
 def _pair(item: str) -> tuple[str, str]:

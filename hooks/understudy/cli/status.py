@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import os
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.run import default_ha_dir
 from understudy.errors import SettingsError
+
+if TYPE_CHECKING:
+    from understudy.supervisor.picture import Picture
+
+#: Time-out of one request, in seconds.
+_REQUEST = 5.0
 
 
 def status(
@@ -21,24 +29,53 @@ def status(
         Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")
     ] = None,
     cluster_id: Annotated[str, typer.Option(help="Which cluster.", show_default="the only one there")] = "",
+    namespace: Annotated[
+        str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
+    ] = "",
+    context: Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")] = "",
+    lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease or configmap.")] = "lease",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[float, typer.Option(help="Print again every so many seconds; 0 prints once.")] = 0.0,
 ) -> None:
-    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed."""
-    from understudy.supervisor.picture import read_picture
+    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed.
 
-    home = _home((ha_dir or default_ha_dir()).absolute(), cluster_id)
+    On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod.
+    """
+    if namespace or context or os.environ.get("KUBERNETES_SERVICE_HOST"):
+        if not cluster_id:
+            raise SettingsError(
+                "not given", where="--cluster-id", remedy="Name the cluster id that understudy run was given"
+            )
+        picture = functools.partial(_in_cluster, cluster_id, namespace, context, lock)
+    else:
+        picture = functools.partial(_here, _home((ha_dir or default_ha_dir()).absolute(), cluster_id))
     while True:
-        picture = asyncio.run(read_picture(home))
-        if as_json:
-            sys.stdout.write(json.dumps(asdict(picture), indent=2) + "\n")
-        else:
-            sys.stdout.write("\n".join(picture.lines(time.time())) + "\n")
+        now = asyncio.run(picture())
+        text = json.dumps(asdict(now), indent=2) if as_json else "\n".join(now.lines(time.time()))
+        sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
         if watch <= 0:
             return
         time.sleep(watch)
         sys.stdout.write("\n")
+
+
+async def _here(home: Path) -> Picture:
+    from understudy.documents.filesystem import FilesystemDocumentStore
+    from understudy.supervisor.picture import read_picture
+
+    store = FilesystemDocumentStore(home / "documents", _REQUEST)
+    return await read_picture(store, store, home.name)
+
+
+async def _in_cluster(cluster: str, namespace: str, context: str, lock: str) -> Picture:
+    from understudy.documents.api_server import ApiServer
+    from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape
+    from understudy.supervisor.picture import read_picture
+
+    async with await ApiServer.connect(_REQUEST, namespace, context) as api:
+        shape = ConfigMapShape() if lock == "configmap" else LeaseShape()
+        return await read_picture(KubernetesDocumentStore(api), KubernetesDocumentStore(api, shape), cluster)
 
 
 def _home(ha_dir: Path, cluster: str) -> Path:

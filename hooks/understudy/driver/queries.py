@@ -150,7 +150,13 @@ def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_c
                 where=f"sink {sink.kind}",
                 remedy='Set .option("checkpointLocation", …) or .queryName(…): another replica has to find its checkpoint',
             )
-        location = f"{base}/{name}" if base else f"{given_checkpoints}/{name}"
+        if not (base := base or given_checkpoints):
+            raise ScriptProblem(
+                "a streaming query has no checkpoint location, and replicas share no place to give it one",
+                where=f"query {name}",
+                remedy='Set .option("checkpointLocation", "s3a://…"), or run understudy with --checkpoints s3a://…',
+            )
+        location = f"{base}/{name}"
         writer.option("checkpointLocation", location)
     scene = Scene.of(session)
     refuse_foreign_fence({key: scene.java_conf.get(key) for key in FENCE}, f"SparkSession, query {name or location}")

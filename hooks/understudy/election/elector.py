@@ -112,6 +112,8 @@ class Elector:
         self._state = State(Rules(name, holder, timings, generation, lock_kind, workload))
         self._inbox: asyncio.Queue[Observation] = asyncio.Queue()
         self._tasks: set[asyncio.Task[Any]] = set()
+        #: When it last decided anything, in seconds of the clock: a liveness probe's question.
+        self.turned_at = clock.now()
         self._releases: list[asyncio.Future[bool]] = []
         self._raises: list[asyncio.Future[int | None]] = []
         self._running = False
@@ -128,6 +130,7 @@ class Elector:
             while self._state.role is not Role.STOPPED:
                 # Called before the state is looked at again: a candidate may post something itself.
                 self._hear(await self._next())
+                self.turned_at = self._clock.now()
         finally:
             self._running = False
             for task in list(self._tasks):

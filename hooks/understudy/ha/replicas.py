@@ -22,7 +22,8 @@ _TRIES = 20
 class Replica:
     """What one replica says of itself. ``since`` and ``rehearsed_at`` are wall-clock seconds, for people.
 
-    ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot.
+    ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot. ``address`` is
+    where its probes and metrics are served, as host:port, empty if nowhere.
     """
 
     holder: str
@@ -39,12 +40,19 @@ class Replica:
     inode: int
     boot: str
     since: float
+    address: str = ""
+
+    @property
+    def name(self) -> str:
+        """Short, for people: the pod, or the beginning of the id."""
+        return self.host if "_" in self.holder else self.holder[:8]
 
     @classmethod
     def decode(cls, text: str) -> Replica:
         """Raises ``DocumentUnreadable``, or ``KeyError`` for a value that lacks a field."""
         _, body = codec.decode(_KIND, text)
-        values: dict[str, Any] = {item.name: body[item.name] for item in fields(cls)}
+        values: dict[str, Any] = {item.name: body[item.name] for item in fields(cls) if item.name != "address"}
+        values["address"] = str(body.get("address", ""))
         return cls(**values)
 
 
@@ -69,6 +77,12 @@ class ReplicaStore:
             if await self._write(document, {_CLUSTER: codec.encode(_CLUSTER_KIND, _VERSION, {"job": job})}):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
+
+    async def job(self) -> str | None:
+        """The job this cluster id is bound to; ``None`` before any replica joined."""
+        document = await self._store.read(self.name)
+        text = None if document is None else document.entries.get(_CLUSTER)
+        return None if text is None else str(codec.decode(_CLUSTER_KIND, text)[1]["job"])
 
     async def publish(self, replica: Replica, gone: Iterable[str] = ()) -> None:
         """Put one's own entry in, and take the entries of replicas out that are known to be dead."""

@@ -6,18 +6,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.documents.filesystem import FilesystemDocumentStore
+from understudy.documents.model import DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, sight_of
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore
 
-_REQUEST = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job; ``None`` if there is none."""
+    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
+    leader; ``None`` if there is none.
+    """
 
     cluster: str
     job: str
@@ -32,49 +32,50 @@ class Picture:
     problems: list[str]
 
     def lines(self, now: float) -> list[str]:
+        width = max((len(each.name) for each in self.replicas), default=8) + 2
         age = "none yet" if self.commit_age_s is None else f"{self.commit_age_s:.1f} s ago"
         out = [
             f"cluster {self.cluster}   job {self.job}   {self.status}",
             f"leader  {self.leader or 'nobody'}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
             "",
-            f"{'REPLICA':<10}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
+            f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
         ]
         for each in sorted(self.replicas, key=lambda replica: (replica.role, replica.since)):
             when = f"{each.how}, {each.rounds} rounds, {now - each.rehearsed_at:.0f} s ago" if each.rehearsed else "no"
             if each.role == "leader":
                 when = "leads"
             out.append(
-                f"{each.holder[:8]:<10}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{each.reason}".rstrip()
+                f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{each.reason}".rstrip()
             )
         return out + [f"problem: {problem}" for problem in self.problems]
 
 
-async def read_picture(home: Path) -> Picture:
-    cluster = home.name
-    store = FilesystemDocumentStore(home / "documents", _REQUEST)
+async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: str) -> Picture:
+    """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown."""
     problems: list[str] = []
     leader: str | None = None
     epoch, transitions = 0, 0
     try:
-        lock = await store.read(f"{cluster}-lock")
-        match sight_of(lock):
+        record = await lock.read(f"{cluster}-lock")
+        match sight_of(record):
             case Held(_, epoch, leader, _):
                 pass
             case Free(_, epoch, _):
                 pass
             case Corrupt() as corrupt:
-                problems.append(f"the lock cannot be read: {corrupt}")
+                problems.append(f"the lock cannot be read: {corrupt.cause}")
             case Unwritten() | Buried():
                 pass
-        transitions = lock.leader.transitions if lock is not None and lock.leader is not None else 0
+        transitions = record.leader.transitions if record is not None and record.leader is not None else 0
     except UnderstudyError as error:
         problems.append(str(error))
     replicas: list[Replica] = []
     job: Job | None = None
     try:
-        replicas = await ReplicaStore(store, f"{cluster}-replicas").read()
-        job = await _job(store, home)
+        store = ReplicaStore(documents, f"{cluster}-replicas")
+        replicas = await store.read()
+        job = await _job(documents, cluster, await store.job())
     except UnderstudyError as error:
         problems.append(str(error))
     return Picture(
@@ -92,14 +93,9 @@ async def read_picture(home: Path) -> Picture:
     )
 
 
-async def _job(store: FilesystemDocumentStore, home: Path) -> Job | None:
-    reserved = {f"{home.name}-lock", f"{home.name}-replicas"}
-    names = {path.name.partition("@")[0] for path in (home / "documents").glob(f"{home.name}-*@*")} - reserved
-    for name in sorted(names):
-        document = await store.read(name)
-        if document is not None and ENTRY in document.entries:
-            return Job.of(document)
-    return None
+async def _job(documents: DocumentStore, cluster: str, job: str | None) -> Job | None:
+    document = None if job is None else await documents.read(f"{cluster}-{job}")
+    return Job.of(document) if document is not None and ENTRY in document.entries else None
 
 
 def _newest_commit_age(job: Job | None) -> float | None:
@@ -110,4 +106,6 @@ def _newest_commit_age(job: Job | None) -> float | None:
         for entry in Path(root.removeprefix("file:")).glob("commits/*")
         if entry.name.isdigit()
     ]
+    if not newest and job is not None and job.committed_at:
+        newest = [job.committed_at]
     return time.time() - max(newest) if newest else None

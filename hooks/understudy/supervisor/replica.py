@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 
 from understudy.clock import BootClock, instant
-from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.errors import (
@@ -47,12 +45,13 @@ from understudy.messages import (
     Suspend,
     Suspended,
 )
-from understudy.processes import Alive, time_namespace
+from understudy.processes import time_namespace
 from understudy.supervisor import restart
 from understudy.supervisor.child import Driver
 from understudy.supervisor.claims import JobClaims
-from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Stop
+from understudy.supervisor.health import FenceCounts, Health
+from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Seat
 from understudy.supervisor.settings import RunSettings
@@ -67,20 +66,18 @@ _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
 class Replica:
     """Also the elector's candidate: ``granted``, ``renewed`` and ``lost`` are its calls."""
 
-    def __init__(self, settings: RunSettings, fence_jar: Path, log: Log) -> None:
+    def __init__(self, settings: RunSettings, place: Place, fence_jar: Path, log: Log) -> None:
         self._settings = settings
         self._log = log
-        self._holder = str(uuid.uuid4())
-        home = settings.home
-        request = settings.timings.request
-        documents = FilesystemDocumentStore(home / "documents", request, log=log)
-        self._jobs = JobStore(documents, settings.job_name, settings.job, str(settings.script))
-        self._replicas = ReplicaStore(documents, settings.replicas_name)
-        self._claims = JobClaims(settings, self._holder, self._jobs, FilesystemDocumentStore(home / "floor", request))
+        self._place = place
+        self._holder = place.holder
+        self._jobs = JobStore(place.documents, settings.job_name, settings.job, str(settings.script))
+        self._replicas = ReplicaStore(place.documents, settings.replicas_name)
+        self._claims = JobClaims(settings, self._holder, self._jobs, place.floor)
         self._clock = BootClock()
         self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
         self._elector = Elector(
-            documents,
+            place.lock,
             settings.lock_name,
             self._holder,
             settings.timings,
@@ -91,15 +88,14 @@ class Replica:
             generation=settings.generation,
             lock_kind=settings.lock_kind,
         )
-        self._alive = Alive(home / "alive" / self._holder)
-        self._evidence = EvidenceWatch(home / "alive", self._replicas, self._leader_elsewhere, self._leader_died)
-        self._roster = Roster(
-            self._replicas, self._alive, settings.generation, self._clock, log, self._evidence.is_dead
-        )
+        self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died)
+        self._roster = Roster(self._replicas, place, settings.generation, self._clock, log, self._evidence.is_dead)
+        fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
+        self.health = Health(self._clock, fence, live_within=2 * settings.timings.retry)
         self._seat = Seat(
             settings,
             self._holder,
-            self._alive,
+            place.alive,
             fence_jar,
             self._overhear,
             lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
@@ -144,6 +140,7 @@ class Replica:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
+            tasks.append(asyncio.create_task(self._feel_pulse()))
             self._respawn()
             return await self._handle()
         except UnderstudyError:
@@ -156,7 +153,13 @@ class Replica:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._bury_driver()
             await self._roster.leave()
-            self._alive.leave()
+            await self._place.close()
+
+    async def _feel_pulse(self) -> None:
+        """Note for the probes when the elector last had its turn."""
+        while True:
+            self.health.turned_at = self._elector.turned_at
+            await asyncio.sleep(self._settings.timings.retry / 2)
 
     async def _handle(self) -> int:
         while True:
@@ -233,6 +236,7 @@ class Replica:
         self._epoch, self._token = job.token.epoch, job.token
         seconds = round(time.monotonic() - began, 4)
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
+        self.health.granted(job.token.epoch, seconds)
         return True
 
     async def _step_down(self, reason: str) -> None:
@@ -240,6 +244,7 @@ class Replica:
         if self._epoch is None:
             return
         self._log.say("stepped-down", reason, epoch=self._epoch)
+        self.health.lost()
         self._epoch = None
         await self._bury_driver()
         await self._publish()
@@ -307,9 +312,11 @@ class Replica:
             case ClaimRefused(root, reason, token):
                 await self._claim_refused(root, reason, Token.from_int(token))
             case Started(queries, claimed, seconds):
+                self.health.phases["start"] = seconds
                 facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
                 self._log.say("started", f"queries that run now: {queries}", epoch=epoch, **facts)
             case Committed(root, batch, seconds):
+                self.health.phases["first_commit"] = seconds
                 self._log.say("first-commit", f"batch {batch} of {root}", epoch=epoch, seconds=round(seconds, 3))
                 await self._note(self._jobs.serving(self._token, time.time()))
             case Ended(code, error):
@@ -330,6 +337,7 @@ class Replica:
         if standing.rehearsed:
             self._rehearsed_at = time.time()
             self._standby_failures = 0
+        self.health.stands(standing, self._rehearsed_at)
         if standing.rounds >= self._settings.rehearse_rounds and self._driver is not None:
             self._driver.lift_priority()
         if changed:
@@ -402,6 +410,7 @@ class Replica:
                 if (successor := await self._roster.successor()) is not None:
                     await self._elector.release(successor)
                     self._epoch = None
+                    self.health.lost()
                     await self._publish()
                     self._respawn(delay)
                     return None
@@ -441,11 +450,12 @@ class Replica:
         self._log.say("stopping", f"told to by {why}", epoch=self._epoch)
         self._elector.stop()
         if self._epoch is not None:
+            looking = asyncio.create_task(self._roster.successor())
             if self._driver is not None:
                 self._driver.say(Suspend(self._settings.stop_patience))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + 0.2)
-            successor = await self._roster.successor()
+            successor = await looking
             await self._bury_driver()
             await self._elector.release(successor)
         return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +12,8 @@ from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.messages import Standing
-from understudy.processes import Alive, boot_id
+from understudy.processes import boot_id
+from understudy.supervisor.places import Place
 
 #: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
 _REFRESH = 60.0
@@ -25,20 +25,20 @@ class Roster:
     def __init__(
         self,
         replicas: ReplicaStore,
-        alive: Alive,
+        place: Place,
         generation: str,
         clock: Clock,
         log: Log,
         is_dead: Callable[[Replica], bool],
     ) -> None:
         self._replicas = replicas
-        self._alive = alive
+        self._place = place
         self._generation = generation
         self._clock = clock
         self._log = log
         self._is_dead = is_dead
         self._since = time.time()
-        self._holder = alive.path.name
+        self._holder = place.holder
         self._published: Replica | None = None
         self._published_at = 0.0
 
@@ -55,10 +55,11 @@ class Roster:
             reason=standing.reason,
             generation=self._generation,
             pid=os.getpid(),
-            host=socket.gethostname(),
-            inode=self._alive.inode,
+            host=self._place.host,
+            inode=self._place.alive.inode,
             boot=boot_id(),
             since=self._since,
+            address=self._place.address,
         )
         if not self._news(entry):
             return

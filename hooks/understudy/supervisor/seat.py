@@ -62,7 +62,7 @@ class Seat:
             fence_jar=str(self._fence_jar),
             fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
             write_timeout=settings.timings.write_timeout,
-            checkpoints=str(settings.home / "checkpoints" / settings.job),
+            checkpoints=settings.checkpoint_base,
             scratch=str(self._scratch),
             rehearse=settings.rehearse,
             rounds=settings.rehearse_rounds,

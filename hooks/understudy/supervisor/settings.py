@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.errors import ScriptProblem, SettingsError
 from understudy.settings import Timings, check_id
 
+LOCKS = ("file", "lease", "configmap")
 REHEARSALS = ("live", "synthetic", "plan", "off")
 
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """One replica's settings. ``rehearse_every`` and ``stop_patience`` in seconds; ``restart_window`` too."""
+    """One replica's settings. ``rehearse_every`` and ``stop_patience`` in seconds; ``restart_window`` too.
+
+    ``lock_kind``: ``file`` on one machine; ``lease`` or ``configmap`` in a cluster, where ``namespace`` is empty for the pod's own.
+    ``checkpoints``: where a query without a checkpoint location of its own gets one.
+    """
 
     script: Path
     arguments: tuple[str, ...]
@@ -26,15 +31,27 @@ class RunSettings:
     rehearse: str = "live"
     rehearse_rounds: int = 4
     rehearse_every: float = 30.0
-    stop_patience: float = 0.5
+    stop_patience: float = 0.25
     restart_attempts: int = 10
     restart_delay: float = 1.0
     restart_window: float = 600.0
-    lock_kind: str = field(default="file", init=False)
+    lock_kind: str = "file"
+    namespace: str = ""
+    checkpoints: str = ""
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
         check_id(self.job, "--job-id")
+        if self.lock_kind not in LOCKS:
+            raise SettingsError(
+                f"unknown lock {self.lock_kind!r}", where="--lock", remedy=f"Choose one of {', '.join(LOCKS)}"
+            )
+        if self.in_cluster and self.timings.lease != int(self.timings.lease):
+            raise SettingsError(
+                f"{self.timings.lease} s cannot be written into a Kubernetes lock, which holds whole seconds",
+                where="--timing lease",
+                remedy="Use a whole number",
+            )
         if not self.script.is_file():
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
         if self.rehearse not in REHEARSALS:
@@ -51,6 +68,17 @@ class RunSettings:
                 raise SettingsError(
                     f"{getattr(self, name)} s is not above 0", where=f"--{name.replace('_', '-')}", remedy="Raise it"
                 )
+
+    @property
+    def in_cluster(self) -> bool:
+        return self.lock_kind != "file"
+
+    @property
+    def checkpoint_base(self) -> str:
+        """Empty where there is no place that all replicas share: then every query has to name its own."""
+        if self.checkpoints or self.in_cluster:
+            return self.checkpoints
+        return str(self.home / "checkpoints" / self.job)
 
     @property
     def home(self) -> Path:

@@ -1,0 +1,225 @@
+"""Requests to a Kubernetes API server: one time-out each, credentials read again when they are refused, patience when told to.
+
+The official client does TLS, kubeconfig and its credential plugins; requests and answers are plain JSON. Nothing is sent twice
+that the server may have acted on: only an answer that says "not done" (401, 429) is followed by another attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client, config
+from kubernetes.aio.config.config_exception import ConfigException
+
+from understudy.errors import DocumentError, SettingsError
+
+#: Names the owner of our fields in ``metadata.managedFields``.
+MANAGER = "understudy"
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+#: Seconds after which a mounted token is read again: the kubelet replaces it well before it expires.
+_TOKEN_AGE = 60.0
+#: Seconds a watch stays open before the server ends it; then it is begun again.
+_WATCH_FOR = 240
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``status`` is HTTP's; ``body`` the object, or a ``Status`` that says why there is none."""
+
+    status: int
+    body: Json
+
+    @property
+    def reason(self) -> str:
+        return f"{self.status} {self.body.get('reason', '')}: {self.body.get('message', '')}".strip(": ")
+
+
+class _MountedToken:
+    """A service account's token, which changes under us."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_at = float("-inf")
+        self._token = ""
+
+    def value(self, *, again: bool = False) -> str:
+        if again or time.monotonic() - self._read_at > _TOKEN_AGE:
+            self._token = self._path.read_text(encoding="ascii").strip()
+            self._read_at = time.monotonic()
+        return self._token
+
+
+class ApiServer:
+    """One client of one API server, for the objects of ``namespace``. ``timeout`` is of each request, in seconds."""
+
+    def __init__(
+        self,
+        configuration: client.Configuration,
+        namespace: str,
+        timeout: float,
+        token: _MountedToken | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.timeout = timeout
+        self._configuration = configuration
+        self._token = token
+        self._client = client.ApiClient(configuration)
+        #: For metrics.
+        self.sent = {"requests": 0, "writes": 0, "bytes": 0}
+
+    @classmethod
+    async def connect(cls, timeout: float, namespace: str = "", context: str = "") -> Self:
+        """As the pod's service account inside a cluster, else as kubeconfig says. Raises ``SettingsError``.
+
+        Nothing is sent yet.
+        """
+        if os.environ.get("KUBERNETES_SERVICE_HOST") and not context:
+            return cls._in_cluster(timeout, namespace)
+        configuration = client.Configuration()
+        try:
+            loader = await config.load_kube_config(context=context or None, client_configuration=configuration)
+        except (ConfigException, OSError, ValueError) as error:
+            raise SettingsError(
+                f"no way to the cluster: {error}",
+                where="KUBECONFIG",
+                remedy="Name a kubeconfig that kubectl works with",
+            ) from error
+        current = loader.current_context if isinstance(loader.current_context, dict) else {}
+        return cls(configuration, namespace or current.get("context", {}).get("namespace") or "default", timeout)
+
+    @classmethod
+    def _in_cluster(cls, timeout: float, namespace: str) -> Self:
+        token = _MountedToken(_SERVICE_ACCOUNT / "token")
+        try:
+            token.value()
+            namespace = namespace or (_SERVICE_ACCOUNT / "namespace").read_text(encoding="ascii").strip()
+        except OSError as error:
+            raise SettingsError(
+                f"this pod has no service account token: {error.strerror}",
+                where=str(error.filename),
+                remedy="Set automountServiceAccountToken: true in the pod, with a service account of the HA Role",
+            ) from error
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+        configuration = client.Configuration(host=f"https://{f'[{host}]' if ':' in host else host}:{port}")
+        configuration.ssl_ca_cert = str(_SERVICE_ACCOUNT / "ca.crt")
+        return cls(configuration, namespace, timeout, token)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def path(self, resource: str, name: str = "", group: str = "") -> str:
+        """Path of ``resource`` in our namespace; ``group`` as ``coordination.k8s.io/v1``, empty for the core."""
+        root = f"/apis/{group}" if group else "/api/v1"
+        return f"{root}/namespaces/{self.namespace}/{resource}" + (f"/{name}" if name else "")
+
+    async def request(
+        self, method: str, path: str, body: Json | None = None, *, patch: str = "", **query: str
+    ) -> Answer:
+        """Raises ``TimeoutError`` when there is no answer in time, ``OSError`` when there is no connection.
+
+        After either nobody knows whether a write landed. ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
+        """
+        if method in ("POST", "PUT", "PATCH"):
+            query["fieldManager"] = MANAGER
+        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "User-Agent": MANAGER}
+        headers["Content-Type"] = f"application/{patch}-patch+json" if patch else "application/json"
+        refused = False
+        async with asyncio.timeout(self.timeout):
+            while True:
+                await self._authorize(headers, again=refused)
+                try:
+                    response = await self._send(method, url, headers, body)
+                    data = await response.read()
+                except aiohttp.ClientError as error:
+                    raise ConnectionError(str(error) or type(error).__name__) from error
+                if response.status == 401 and not refused:
+                    refused = True
+                elif response.status == 429:
+                    await asyncio.sleep(_seconds(response.headers.get("Retry-After")))
+                else:
+                    return Answer(response.status, _parsed(data))
+
+    async def watch(self, path: str, **query: str) -> AsyncIterator[Json]:
+        """Events as the server tells them, until it ends the watch (after minutes). Raises ``DocumentError`` or ``OSError``."""
+        query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_FOR)}
+        headers = {"Accept": "application/json", "User-Agent": MANAGER}
+        await self._authorize(headers, again=False)
+        try:
+            async with asyncio.timeout(self.timeout):
+                response = await self._send(
+                    "GET", f"{self._configuration.host}{path}?{urlencode(query)}", headers, None
+                )
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
+        stream = response.response
+        try:
+            if stream.status != 200:
+                answer = Answer(stream.status, _parsed(await response.read()))
+                raise DocumentError(f"cannot be watched: {answer.reason}", where=path)
+            # Two missed bookmarks: a server that says nothing for so long is gone, whatever TCP believes.
+            async with asyncio.timeout(_WATCH_FOR + 2 * self.timeout):
+                async for line in stream.content:
+                    event = _parsed(line)
+                    if event.get("type") == "ERROR":
+                        raise DocumentError(f"the watch broke: {event.get('object', {}).get('message')}", where=path)
+                    yield event
+        except aiohttp.ClientError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from error
+        finally:
+            stream.close()
+
+    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: Json | None) -> Any:
+        self.sent["requests"] += 1
+        if body is not None:
+            self.sent["writes"] += 1
+            self.sent["bytes"] += len(json.dumps(body))
+        # Its own time-out is only a backstop: the caller's counts everything, the answer's body and pauses too.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout)
+        return await self._client.call_api(method, url, dict(headers), body, _request_timeout=timeout)
+
+    async def _authorize(self, headers: dict[str, str], *, again: bool) -> None:
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.value(again=again)}"
+        else:
+            await self._client.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
+
+
+def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -> DocumentError:
+    """A refusal that names the permission: which verb, on which object, in which Role."""
+    return DocumentError(
+        f"this service account may not {verb} {what} {namespace}/{name}: {answer.body.get('message', '')}",
+        where=name,
+        remedy=f"Add {verb} on {what} with resourceNames [{name}] to the HA Role of namespace {namespace}",
+    )
+
+
+def _parsed(data: bytes) -> Json:
+    try:
+        value = json.loads(data or b"{}")
+    except ValueError:
+        return {"message": data[:200].decode(errors="replace")}
+    return value if isinstance(value, dict) else {}
+
+
+def _seconds(text: str | None) -> float:
+    """Retry-After, which the API server writes as whole seconds; one second if it says nothing we understand."""
+    return float(text) if text is not None and text.isdigit() else 1.0

@@ -1,0 +1,95 @@
+"""What a replica knows of its own health, for probes and metrics: counted where it happens, read when somebody asks."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from understudy.clock import Clock
+from understudy.messages import Standing
+
+#: Seconds a standby has for its first rehearsal before it counts as ready without one.
+FIRST_REHEARSAL_WITHIN = 120.0
+
+
+@dataclass(slots=True)
+class FenceCounts:
+    """Counts the lines of a driver's fence log, read on from where the last look ended."""
+
+    path: Path
+    refused: int = 0
+    committed_at: float = 0.0  # s since 1970; 0: nothing yet
+    _file: IO[bytes] | None = None
+    _rest: bytes = b""
+
+    def look(self) -> None:
+        if self._file is None:
+            try:
+                self._file = self.path.open("rb")
+            except FileNotFoundError:
+                return
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        for line in lines:
+            write = json.loads(line)
+            if write["outcome"] == "refused":
+                self.refused += 1
+            elif write["op"] == "publish" and "/commits/" in write["path"]:
+                self.committed_at = write["t"] / 1000
+
+
+@dataclass(slots=True)
+class Health:
+    """``turned_at``: when the elector last decided anything (s of ``clock``). ``phases``: the last takeover's, in seconds."""
+
+    clock: Clock
+    fence: FenceCounts
+    live_within: float
+    turned_at: float = 0.0
+    began_at: float = 0.0
+    leads: bool = False
+    epoch: int = 0
+    rehearsed: bool = False
+    how: str = ""
+    rehearsed_at: float = 0.0
+    started_at: float = field(default_factory=time.time)
+    settled: bool = False
+    takeovers: int = 0
+    losses: int = 0
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.turned_at = self.began_at = self.clock.now()
+
+    def granted(self, epoch: int, claim_s: float) -> None:
+        self.leads, self.epoch = True, epoch
+        self.takeovers += 1
+        self.phases = {"claim": claim_s}
+
+    def lost(self) -> None:
+        self.losses += self.leads
+        self.leads = self.rehearsed = False
+
+    def stands(self, standing: Standing, rehearsed_at: float) -> None:
+        self.rehearsed, self.how, self.rehearsed_at = standing.rehearsed, standing.how, rehearsed_at
+        self.settled = not standing.rehearsed and bool(standing.reason)
+
+    @property
+    def live(self) -> bool:
+        """The elector has had its turn lately: neither stuck nor dead."""
+        return self.clock.now() - self.turned_at <= self.live_within
+
+    @property
+    def ready(self) -> tuple[bool, str]:
+        """Ready to take over, or as ready as it is ever going to be; and in words."""
+        if self.leads:
+            return True, f"leads with epoch {self.epoch}"
+        if self.rehearsed:
+            return True, f"rehearsed ({self.how})"
+        if self.settled:
+            return True, "will not be rehearsed: see status"
+        if self.clock.now() - self.began_at > FIRST_REHEARSAL_WITHIN:
+            return True, f"no rehearsal within {FIRST_REHEARSAL_WITHIN:.0f} s, and it will not get readier by waiting"
+        return False, "the first rehearsal is not done yet"

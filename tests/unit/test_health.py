@@ -1,0 +1,87 @@
+"""What probes and metrics say of a replica."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from understudy.messages import Standing
+from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
+
+
+class Hand:
+    """A clock moved by hand."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def clock() -> Hand:
+    return Hand()
+
+
+@pytest.fixture
+def health(clock: Hand, tmp_path: Path) -> Health:
+    return Health(clock, FenceCounts(tmp_path / "fence.jsonl"), live_within=4.0)
+
+
+def standing(*, rehearsed: bool, reason: str = "") -> Standing:
+    return Standing(
+        "job.py:9", rehearsed=rehearsed, how="live" if rehearsed else "", rounds=1, seconds=1.0, reason=reason
+    )
+
+
+def test_it_lives_while_the_elector_has_its_turn(health: Health, clock: Hand) -> None:
+    clock.time += 4.0
+    assert health.live
+    clock.time += 0.1
+    assert not health.live
+    health.turned_at = clock.time
+    assert health.live
+
+
+def test_a_standby_is_ready_once_it_rehearsed(health: Health) -> None:
+    assert not health.ready[0]
+    health.stands(standing(rehearsed=True), 1.0)
+    assert health.ready == (True, "rehearsed (live)")
+
+
+def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Health, clock: Hand) -> None:
+    health.stands(standing(rehearsed=False, reason="held at job.py:3, not rehearsed"), 0.0)
+    assert health.ready[0]
+    health.settled = False
+    assert not health.ready[0]
+    clock.time += FIRST_REHEARSAL_WITHIN + 1
+    assert health.ready[0]
+
+
+def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(health: Health) -> None:
+    health.granted(7, 0.01)
+    assert health.ready == (True, "leads with epoch 7")
+    health.lost()
+    assert not health.ready[0]
+    assert (health.takeovers, health.losses) == (1, 1)
+
+
+def test_refused_writes_and_commits_are_counted_once_also_when_a_line_is_half_written(tmp_path: Path) -> None:
+    counts = FenceCounts(tmp_path / "fence.jsonl")
+    counts.look()
+    refused = json.dumps({"t": 1000, "op": "create", "path": "/c/offsets/1", "outcome": "refused"}) + "\n"
+    committed = json.dumps({"t": 2500, "op": "publish", "path": "/c/commits/1", "outcome": "accepted"}) + "\n"
+    counts.path.write_text(refused + committed[:20])
+    counts.look()
+    assert (counts.refused, counts.committed_at) == (1, 0.0)
+    with counts.path.open("a") as log:
+        log.write(committed[20:])
+    counts.look()
+    counts.look()
+    assert (counts.refused, counts.committed_at) == (1, 2.5)
