@@ -113,7 +113,7 @@ def _pod(job: Job, labels: Json) -> Json:
                     "capabilities": {"drop": ["ALL"]},
                 },
                 "volumeMounts": [
-                    {"name": "tmp", "mountPath": "/tmp"},
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
                     {"name": "state", "mountPath": "/var/lib/understudy"},
                 ],
             }
@@ -127,9 +127,7 @@ def _downward(name: str, path: str) -> Json:
 
 
 def _object(version: str, kind: str, job: Job, name: str) -> Json:
-    labels = {"app.kubernetes.io/managed-by": "understudy", "understudy.dev/cluster": job.cluster}
-    if kind == "Lease" or kind == "ConfigMap":
-        labels.pop("app.kubernetes.io/managed-by")
+    labels = {"understudy.dev/cluster": job.cluster}
     return {
         "apiVersion": version,
         "kind": kind,

@@ -114,8 +114,7 @@ class PerCall:
         return server
 
     def _store(self, api: ApiServer) -> KubernetesDocumentStore:
-        store = KubernetesDocumentStore(api, SHAPES[self.backend.shape], log=self.log)
-        return store
+        return KubernetesDocumentStore(api, SHAPES[self.backend.shape], log=self.log)
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ def test_an_object_somebody_made_for_us_counts_as_missing_and_one_that_was_empti
     asyncio.run(run())
 
 
-def test_a_deleted_and_recreated_object_is_another_one(cluster: Cluster, configmaps: Kubernetes) -> None:
+def test_a_deleted_and_recreated_object_is_another_one(configmaps: Kubernetes) -> None:
     async def run() -> None:
         store = configmaps.client()
         seen = written(await store.create(NAME, Content({"a": "1"})))

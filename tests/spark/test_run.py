@@ -75,7 +75,7 @@ class Replicas:
         """What the sink's own log says is in the sink."""
         found: Counter[str] = Counter()
         for entry in (self.home / "out" / "_spark_metadata").glob("[0-9]*"):
-            if entry.suffix == "" or entry.suffix == ".compact":
+            if entry.suffix in {"", ".compact"}:
                 for line in entry.read_text().splitlines()[1:]:
                     path = Path(json.loads(line)["path"].removeprefix("file://"))
                     found.update(pq.read_table(path).column("value").to_pylist())

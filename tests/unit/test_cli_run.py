@@ -93,13 +93,6 @@ def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
     assert "--cluster-id: this cluster id belongs to job 'flights', not 'trains'" in ended.stderr
 
 
-def test_a_machine_without_java_is_told_so(tmp_path: Path) -> None:
-    ended = run(tmp_path, PATH=str(tmp_path), JAVA_HOME=str(tmp_path / "no-java"))
-    assert ended.returncode == 3, ended.stderr
-    assert "Java" in ended.stderr
-    assert len(ended.stderr.strip().splitlines()) == 1
-
-
 def test_a_replica_in_a_pod_that_does_not_say_who_it_is_is_told_what_to_set(tmp_path: Path) -> None:
     ended = run(tmp_path, "--lock", "lease", UNDERSTUDY_POD_UID="")
     assert ended.returncode == 2, ended.stderr

@@ -40,28 +40,32 @@ def standing(*, rehearsed: bool, reason: str = "") -> Standing:
     )
 
 
-def test_it_lives_while_the_elector_has_its_turn(health: Health, clock: Hand) -> None:
-    clock.time += 4.0
-    assert health.live
-    clock.time += 0.1
-    assert not health.live
-    health.turned_at = clock.time
-    assert health.live
+@pytest.mark.parametrize(("silent", "live"), [(0.0, True), (4.0, True), (4.1, False)])
+def test_it_lives_while_the_elector_has_its_turn(health: Health, clock: Hand, silent: float, live: bool) -> None:
+    clock.time += silent
+    assert health.live is live
 
 
 def test_a_standby_is_ready_once_it_rehearsed(health: Health) -> None:
-    assert not health.ready[0]
     health.stands(standing(rehearsed=True), 1.0)
     assert health.ready == (True, "rehearsed (live)")
 
 
-def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Health, clock: Hand) -> None:
+def test_before_it_rehearsed_it_is_not(health: Health) -> None:
+    assert health.ready == (False, "the first rehearsal is not done yet")
+
+
+def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Health) -> None:
     health.stands(standing(rehearsed=False, reason="held at job.py:3, not rehearsed"), 0.0)
-    assert health.ready[0]
-    health.settled = False
-    assert not health.ready[0]
-    clock.time += FIRST_REHEARSAL_WITHIN + 1
-    assert health.ready[0]
+    assert health.ready == (True, "will not be rehearsed: see status")
+
+
+@pytest.mark.parametrize(("waited", "ready"), [(FIRST_REHEARSAL_WITHIN, False), (FIRST_REHEARSAL_WITHIN + 1, True)])
+def test_a_first_rehearsal_that_takes_too_long_does_not_either(
+    health: Health, clock: Hand, waited: float, ready: bool
+) -> None:
+    clock.time += waited
+    assert health.ready[0] is ready
 
 
 def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(health: Health) -> None:

@@ -31,12 +31,13 @@ RESTARTED: dict[str, Any] = {
 
 
 def changed(**changes: Any) -> dict[str, Any]:
+    """``RESTARTED`` with ``a__b=value`` put at a, b."""
     pod = copy.deepcopy(RESTARTED)
     for path, value in changes.items():
         *parents, last = path.split("__")
-        target = pod
+        target: Any = pod
         for each in parents:
-            target = target[int(each)] if isinstance(target, list) else target[each]
+            target = target[each]
         target[last] = value
     return pod
 

@@ -109,8 +109,8 @@ def run(
     rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 4,
     rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
     stop_patience: Annotated[
-        float, typer.Option(help="Seconds a stopping leader waits for its batch; then its successor runs it again.")
-    ] = 0.25,
+        float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
+    ] = 0.5,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
     restart_delay: Annotated[float, typer.Option(help="Seconds before a driver is started again.")] = 1.0,
     restart_window: Annotated[float, typer.Option(help="Seconds after which a failure is forgotten.")] = 600.0,

@@ -19,7 +19,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from understudy.documents.api_server import Answer, ApiServer, Json, forbidden
 from understudy.documents.model import (
@@ -51,8 +51,13 @@ _REMEDY = "It is taken for neither free nor absent; its rightful holder may repl
 class Shape(Protocol):
     """How a document looks as an object."""
 
-    resource: str
-    group: str
+    @property
+    def resource(self) -> str: ...
+
+    @property
+    def group(self) -> str:
+        """As ``coordination.k8s.io/v1``; empty for the core."""
+        ...
 
     def patch(self, content: Content) -> Json:
         """The part of a merge patch that writes ``content``: keys of ours, ``None`` for those to remove."""
@@ -158,7 +163,7 @@ class KubernetesDocumentStore:
             case 404:
                 return None
             case _:
-                self._refuse(answer, "get", name)
+                raise self._refusal(answer, "get", name)
 
     async def create(self, name: str, content: Content) -> Outcome:
         self._check_size(check_name(name), {}, content)
@@ -179,7 +184,7 @@ class KubernetesDocumentStore:
                 body["metadata"]["name"] = name
                 return await self._write(name, "create", "POST", self._path(), body, patch="")
             case _:
-                self._refuse(answer, "get", name)
+                raise self._refusal(answer, "get", name)
 
     async def replace(self, seen: Document, content: Content) -> Outcome:
         self._check_size(check_name(seen.name), seen.entries, content)
@@ -233,7 +238,7 @@ class KubernetesDocumentStore:
             case status if status >= 500:
                 return Unknown(f"{name}: {answer.reason}")
             case _:
-                self._refuse(answer, verb, name)
+                raise self._refusal(answer, verb, name)
 
     async def _conflict(self, name: str) -> Outcome:
         """Our write certainly did not land on what was seen; what stands there instead may be hard to find out."""
@@ -270,10 +275,10 @@ class KubernetesDocumentStore:
         new = merged(entries, content.entries)
         self._size.check(name, sum(len(key.encode()) + len(value.encode()) for key, value in new.items()))
 
-    def _refuse(self, answer: Answer, verb: str, name: str) -> NoReturn:
+    def _refusal(self, answer: Answer, verb: str, name: str) -> DocumentError:
         if answer.status == 403:
-            raise forbidden(answer, verb, self._shape.resource, self._api.namespace, name)
-        raise DocumentError(answer.reason, where=name, remedy="Look at the API server and at the object")
+            return forbidden(answer, verb, self._shape.resource, self._api.namespace, name)
+        return DocumentError(answer.reason, where=name, remedy="Look at the API server and at the object")
 
 
 def _client_go(leader: LeaderRecord) -> Json:

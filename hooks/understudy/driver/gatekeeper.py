@@ -85,6 +85,10 @@ class Gatekeeper:
                 self._count(-1)
             self.pass_through()
 
+    @property
+    def user_code_runs(self) -> bool:
+        return self._running > 0
+
     def occupy(self) -> None:
         """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""
         self._count(+1)

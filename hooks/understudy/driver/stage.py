@@ -28,6 +28,10 @@ from understudy.messages import ClaimRefused, Committed, Message, Roots, Started
 _CONFLICT_RESTARTS = 2
 
 
+#: A batch that ends within this many milliseconds is not cut off.
+_ALMOST_DONE_MS = 50
+
+
 class Stage:
     def __init__(
         self, gatekeeper: Gatekeeper, rehearsals: Rehearsals, fence_log: Path, say: Callable[[Message], None]
@@ -139,13 +143,22 @@ class Stage:
         self.gatekeeper.nudge()
 
     def suspend(self, patience: float) -> None:
-        """Hold new batches; say when none is running."""
+        """Hold new batches; say when none is running, or when ending is as good as waiting.
+
+        A batch that is cut off is run again by the successor, which costs it nothing: it rehearsed just that. Only code of the
+        user's that runs now (``foreachBatch``, a writer) may mind being run twice, and gets ``patience`` seconds to finish.
+        """
 
         def quiesce() -> None:
-            clean = self._jvm is None or bool(self._jvm.dev.understudy.fence.Fence.quiesce(int(patience * 1000)))
+            clean = self._quiesced(_ALMOST_DONE_MS)
+            if not clean and self.gatekeeper.user_code_runs:
+                clean = self._quiesced(int(patience * 1000))
             self._say(Suspended(clean))
 
         threading.Thread(target=quiesce, name="suspend", daemon=True).start()
+
+    def _quiesced(self, within_ms: int) -> bool:
+        return self._jvm is None or bool(self._jvm.dev.understudy.fence.Fence.quiesce(within_ms))
 
     # The takeover.
 

@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from understudy.clock import Clock
 from understudy.messages import Standing
@@ -22,17 +21,17 @@ class FenceCounts:
     path: Path
     refused: int = 0
     committed_at: float = 0.0  # s since 1970; 0: nothing yet
-    _file: IO[bytes] | None = None
-    _rest: bytes = b""
+    _read: int = 0  # bytes, up to the end of the last whole line
 
     def look(self) -> None:
-        if self._file is None:
-            try:
-                self._file = self.path.open("rb")
-            except FileNotFoundError:
-                return
-        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
-        for line in lines:
+        try:
+            with self.path.open("rb") as log:
+                log.seek(self._read)
+                whole, _, _ = log.read().rpartition(b"\n")
+        except FileNotFoundError:
+            return
+        self._read += len(whole) + 1 if whole else 0
+        for line in whole.splitlines():
             write = json.loads(line)
             if write["outcome"] == "refused":
                 self.refused += 1

@@ -31,7 +31,7 @@ class RunSettings:
     rehearse: str = "live"
     rehearse_rounds: int = 4
     rehearse_every: float = 30.0
-    stop_patience: float = 0.25
+    stop_patience: float = 0.5
     restart_attempts: int = 10
     restart_delay: float = 1.0
     restart_window: float = 600.0
