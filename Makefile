@@ -1,11 +1,15 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar demo test bench steady soak lint format lock clean
+.PHONY: help setup jar image demo test bench steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
 N ?= 8
+# What `make image` builds: its name, on what, and what shall not be cut from it (hooks/image/README.md).
+IMAGE ?= understudy:dev
+BASE_IMAGE ?=
+KEEP ?=
 # More arguments for pytest, for example: make test ARGS='tests/unit -k token'
 ARGS ?=
 
@@ -18,6 +22,7 @@ help:
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
+	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
 	@echo 'make lock          write requirements/*.txt again (UPGRADE=1: with the newest versions)'
 	@echo 'make clean         remove what was built; the virtual environments stay'
 
@@ -26,6 +31,10 @@ setup:
 
 jar:
 	@tools/setup.sh jar
+
+image:
+	@tools/setup.sh jar s3a
+	@IMAGE='$(IMAGE)' BASE_IMAGE='$(BASE_IMAGE)' KEEP='$(KEEP)' hooks/image/build
 
 demo:
 	@tools/setup.sh jar
@@ -54,7 +63,7 @@ lint: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/shellcheck tools/*.sh .ci/run
+	.venv/bin/shellcheck tools/*.sh .ci/run hooks/image/build hooks/image/packages hooks/image/slim hooks/image/understudy-entry
 
 format: setup
 	.venv/bin/ruff check --fix

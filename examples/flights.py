@@ -2,10 +2,12 @@
 
     python examples/flights.py --input DIR --output DIR
 
-``--input`` is a directory into which one CSV file per day is moved; ``--output`` is where the results go:
+``--input`` is a directory into which one CSV file per day is moved; ``--output`` is where the results go. Either may be in an
+object store (``s3a://bucket/path``).
 
 ``delays/``       parquet files: one row per airport and day, written when that day is over (streaming file sink)
 ``flights.db``    SQLite, table ``flights``: every flight once, however often it was reported
+``flights/``      the same in an object store, where SQLite cannot write: parquet files, one directory per batch
 ``checkpoints/``  what Spark needs to go on where it stopped
 """
 
@@ -69,7 +71,7 @@ TABLES = (
 )
 
 
-def store_batch(batch: DataFrame, batch_id: int, database: Path) -> None:
+def store_batch(batch: DataFrame, batch_id: int, database: str) -> None:
     """Rows and batch number in one transaction: a batch that is run again finds its number and changes nothing."""
     rows = batch.select(
         *(F.col(name).cast("string") if name == "scheduled" else F.col(name) for name in COLUMNS)
@@ -84,10 +86,15 @@ def store_batch(batch: DataFrame, batch_id: int, database: Path) -> None:
             )
 
 
+def write_batch(batch: DataFrame, batch_id: int, directory: str) -> None:
+    """A directory per batch: a batch that is run again writes over what it wrote the first time."""
+    batch.select(*COLUMNS).write.mode("overwrite").parquet(f"{directory}/batch={batch_id}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", required=True, type=Path)
-    parser.add_argument("--output", required=True, type=Path)
+    parser.add_argument("--input", required=True)
+    parser.add_argument("--output", required=True)
     parser.add_argument("--max-files", default=4, type=int, help="days per batch at most (default: 4)")
     parser.add_argument(
         "--trigger", default="400 milliseconds", help="time between batches (default: 400 milliseconds)"
@@ -101,15 +108,17 @@ def main() -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("WARN")
-    output: Path = options.output
-    database = output / "flights.db"
-    output.mkdir(parents=True, exist_ok=True)
+    output = options.output.rstrip("/")
+    keep, flights_to = write_batch, f"{output}/flights"
+    if "://" not in output:
+        Path(output).mkdir(parents=True, exist_ok=True)
+        keep, flights_to = store_batch, f"{output}/flights.db"
 
     flights = (
         spark.readStream.schema(SCHEMA)
         .option("header", True)
         .option("maxFilesPerTrigger", options.max_files)
-        .csv(str(options.input))
+        .csv(options.input)
         .withWatermark("scheduled", LATENESS)
     )
 
@@ -118,15 +127,15 @@ def main() -> None:
         .writeStream.queryName("delays")
         .format("parquet")
         .outputMode("append")
-        .option("checkpointLocation", str(output / "checkpoints" / "delays"))
+        .option("checkpointLocation", f"{output}/checkpoints/delays")
         .trigger(processingTime=options.trigger)
-        .start(str(output / "delays"))
+        .start(f"{output}/delays")
     )
     (
         flights.dropDuplicatesWithinWatermark(["carrier", "flight", "origin", "scheduled"])
         .writeStream.queryName("flights")
-        .foreachBatch(lambda batch, batch_id: store_batch(batch, batch_id, database))
-        .option("checkpointLocation", str(output / "checkpoints" / "flights"))
+        .foreachBatch(lambda batch, batch_id: keep(batch, batch_id, flights_to))
+        .option("checkpointLocation", f"{output}/checkpoints/flights")
         .trigger(processingTime=options.trigger)
         .start()
     )

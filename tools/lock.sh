@@ -21,3 +21,5 @@ lock requirements/go.txt requirements/go.in
 for line in 4.2 4.3; do
     lock "requirements/spark-$line.txt" --group pyproject.toml:dev pyproject.toml requirements/uv.in "requirements/spark-$line.in"
 done
+# What the container image holds: nothing for development, and no other version than the tests ran with.
+lock requirements/image.txt --constraints requirements/spark-4.2.txt pyproject.toml requirements/spark-4.2.in

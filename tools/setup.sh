@@ -4,8 +4,8 @@
 #   tools/setup.sh python           .venv: everything from requirements/spark-4.2.txt, and this package, editable
 #   tools/setup.sh spark43          .venv-4.3: the same with PySpark 4.3
 #   tools/setup.sh jar              a JDK, Maven, and the fence's jar in hooks/understudy/jars/
-#   tools/setup.sh s3               build/bin/versitygw, the S3 server of the tests, built from its Go module, and the jars
-#                                   with which Spark reads s3a://, in hooks/jvm/target/s3a/
+#   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
+#   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
 #
 # Several may be named at once; `python` is always made first. What is missing on the machine is installed with apt when
 # root; everyone else gets one line that says what to install, before anything else happens. Exit 2: not Linux; 3: something
@@ -39,10 +39,11 @@ logged() {
 
 wants() { case " $wanted " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 wanted="python $*"
+if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3)" ;;
+        python | spark43 | jar | s3 | s3a) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a)" ;;
     esac
 done
 
@@ -102,7 +103,7 @@ first_available() { # first_available A|B|C
 missing_packages() { # words; A|B: one of them will do
     local python
     python=$(find_python) || echo "python3 python3-venv"
-    if { wants jar && ! jar_is_fresh; } || { wants s3 && ! [ -e hooks/jvm/target/s3a/.stamp ]; }; then
+    if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; }; then
         find_jdk "${python:-python3}" >/dev/null || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
         command -v mvn >/dev/null || echo "maven"
     elif wants jar; then
@@ -228,7 +229,5 @@ install_missing
 environment .venv requirements/spark-4.2.txt
 if wants spark43; then environment .venv-4.3 requirements/spark-4.3.txt; fi
 if wants jar; then jar; fi
-if wants s3; then
-    versitygw
-    s3a
-fi
+if wants s3; then versitygw; fi
+if wants s3a; then s3a; fi

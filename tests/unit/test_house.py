@@ -65,6 +65,17 @@ def test_the_two_environments_differ_in_spark_only() -> None:
     assert any(name == "pyspark" and version.startswith("4.3.") for name, version in newer)
 
 
+def test_the_image_holds_the_versions_that_the_tests_ran_with() -> None:
+    tested, shipped = (
+        dict(PIN.findall((HOUSE / "requirements" / name).read_text(encoding="utf-8")))
+        for name in ("spark-4.2.txt", "image.txt")
+    )
+
+    assert {"pyspark", "inotify-simple", "typer", "kubernetes"} <= set(shipped)
+    assert {name: version for name, version in shipped.items() if tested.get(name, version) != version} == {}
+    assert set(shipped).isdisjoint({"pytest", "ruff", "mypy", "uv"})
+
+
 def test_the_package_and_its_fence_carry_the_same_version() -> None:
     pom = ET.parse(HOUSE / "hooks" / "jvm" / "pom.xml")
 
@@ -99,13 +110,15 @@ def test_every_make_target_the_documents_name_exists() -> None:
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:
-    for page in [*HOUSE.glob("*.md"), *(HOUSE / "docs").rglob("*.md"), *(HOUSE / "requirements").glob("*.md")]:
+    rooms = ("docs", "requirements", "hooks/image")
+    for page in [*HOUSE.glob("*.md"), *(page for room in rooms for page in (HOUSE / room).rglob("*.md"))]:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page}: {link}"
 
 
 def test_ci_and_the_tools_can_be_run() -> None:
-    for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh")]:
+    image = [HOUSE / "hooks" / "image" / name for name in ("build", "packages", "slim", "understudy-entry")]
+    for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh"), *image]:
         assert os.access(script, os.X_OK), script
 
 
