@@ -63,7 +63,7 @@ lint: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/shellcheck tools/*.sh .ci/run hooks/image/build hooks/image/packages hooks/image/slim hooks/image/understudy-entry
+	.venv/bin/shellcheck tools/*.sh .ci/run $(addprefix hooks/image/,build check packages slim understudy-entry)
 
 format: setup
 	.venv/bin/ruff check --fix

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812 - how everyone writes Spark
 
 #: Named in settings or by reflection only, so that nobody would notice before it is needed.
 CLASSES = (
@@ -46,7 +46,9 @@ def a_stream_with_state(spark: SparkSession, place: Path) -> str:
     (place / "in" / "a.txt").write_text("b\na\nb\n")
     lines = spark.readStream.text(str(place / "in")).dropDuplicates()
     query = (
-        lines.writeStream.format("parquet").option("checkpointLocation", str(place / "checkpoint")).trigger(availableNow=True)
+        lines.writeStream.format("parquet")
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
     ).start(str(place / "out"))
     query.awaitTermination()
     assert sorted(row.value for row in spark.read.parquet(str(place / "out")).collect()) == ["a", "b"]
@@ -93,7 +95,9 @@ CHECKS: tuple[Callable[[SparkSession, Path], str], ...] = (
 def main() -> None:
     began = time.monotonic()
     place = Path(tempfile.mkdtemp())
-    spark = SparkSession.builder.master("local[2]").appName("smoke").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").appName("smoke").config("spark.driver.host", "127.0.0.1").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     sys.stdout.write(f"a session: {time.monotonic() - began:.1f} s\n")
     for check in CHECKS:

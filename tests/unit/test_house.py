@@ -117,7 +117,7 @@ def test_every_link_between_documents_leads_somewhere() -> None:
 
 
 def test_ci_and_the_tools_can_be_run() -> None:
-    image = [HOUSE / "hooks" / "image" / name for name in ("build", "packages", "slim", "understudy-entry")]
+    image = [HOUSE / "hooks" / "image" / name for name in ("build", "check", "packages", "slim", "understudy-entry")]
     for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh"), *image]:
         assert os.access(script, os.X_OK), script
 
