@@ -36,8 +36,12 @@ def main() -> int:
     try:
         production.start()
         while len(times) < options.kills:
-            production.wait_for(lambda: any(map(production.ready, production.standbys())), 180, "no standby is ready")
-            time.sleep(choose.uniform(0.5, 5))  # the other one may be in the middle of anything
+            production.wait_for(
+                lambda: any(production.ready(each, rounds=1) for each in production.standbys()),
+                180,
+                "no standby is ready",
+            )
+            time.sleep(choose.uniform(0, 5))  # the other one may be in the middle of anything
             kind = choose.choice(KINDS)
             try:
                 seconds = trial(production, kind, choose).total_s
