@@ -78,6 +78,8 @@ def ready(production: Production) -> None:
 
 def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random, times: Times) -> None:
     """The takeovers of one turn, in random order, in a production of its own. Raises ``Failed`` and ``NotThere``."""
+    if not kinds:
+        return
     order = list(kinds)
     choose.shuffle(order)
     production = Production(variant, directory, load(), limit=1_000_000)
@@ -133,10 +135,14 @@ def main() -> int:
         "-n", type=int, default=8, help="takeovers per kind and variant; 100 for figures worth publishing"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
+    parser.add_argument("--kinds", default="sigterm,jvm,tree,frozen", help="what happens to the leader")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     if options.n < 1:
         parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
+    wanted = set(options.kinds.split(","))
+    if unknown := wanted - set(KINDS["understudy"]):
+        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(KINDS['understudy'])}")
     out: Path = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     choose = random.Random(options.seed)
@@ -144,8 +150,9 @@ def main() -> int:
     failed = 0
     for share in shares(options.n):
         for variant in VARIANTS:
+            kinds = [kind for kind in KINDS[variant.name] if kind in wanted] * share
             try:
-                turn(variant, KINDS[variant.name] * share, out / "run" / variant.name, choose, times)
+                turn(variant, kinds, out / "run" / variant.name, choose, times)
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")

@@ -57,7 +57,7 @@ def freeze(victim: observer.ReplicaProcesses) -> None:
 
 
 def freeze_in_flight(
-    find: Callable[[], observer.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 60.0
+    find: Callable[[], observer.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 120.0
 ) -> tuple[observer.ReplicaProcesses, float, int]:
     """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``, and writes its state.
 

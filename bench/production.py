@@ -177,13 +177,13 @@ class Production:
     def standings(self) -> list[documents.Standing]:
         return documents.standings(self.ha / CLUSTER, CLUSTER)
 
-    def ready(self, replica: Replica) -> bool:
-        """What the replica says of itself: all first rounds rehearsed; without rehearsals, held at its first question."""
+    def ready(self, replica: Replica, rounds: int = ROUNDS) -> bool:
+        """What the replica says of itself: ``rounds`` rehearsed; without rehearsals, held at its first question."""
         for each in self.standings():
             if each.pid == replica.pid and each.role == "standby":
                 if self.variant.options:
                     return bool(each.held)
-                return each.rehearsed and each.rounds >= ROUNDS
+                return each.rehearsed and each.rounds >= rounds
         return False
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float, what: str, *, must: bool = True) -> bool:

@@ -125,6 +125,12 @@ def test_one_changed_byte_of_a_record_is_noticed(written: Record, data: st.DataO
         assert record.load("a", changed, where="", revision="1") == written
 
 
+def test_a_damaged_name_of_an_empty_field_is_noticed() -> None:
+    stored = record.dump("a", Record())
+    with pytest.raises(DocumentUnreadable, match="checksum"):
+        record.load("a", stored.replace(b'"leader":null', b'" eader":null'), where="", revision="1")
+
+
 @patient
 @given(st.binary())
 def test_any_bytes_are_refused_and_nothing_else_happens(data: bytes) -> None:

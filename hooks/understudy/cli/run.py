@@ -79,7 +79,8 @@ def run(
     lock: Annotated[
         str,
         typer.Option(
-            help="file (one machine), lease or configmap (in a cluster).", show_default="lease in a pod, else file"
+            help="file (one machine), lease or configmap (in a cluster; in the making).",
+            show_default="lease in a pod, else file",
         ),
     ] = "",
     namespace: Annotated[
