@@ -8,8 +8,6 @@ gate and SIGKILL on loss, and the kill timer.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 import signal
 import time
 import uuid
@@ -17,7 +15,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.clock import BootClock, Instant, instant
+from understudy.clock import BootClock, instant
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
@@ -32,7 +30,6 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.events import Log
-from understudy.fencing.gate import State, View
 from understudy.fencing.token import Token
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.replicas import ReplicaStore
@@ -40,9 +37,7 @@ from understudy.messages import (
     Attached,
     ClaimRefused,
     Committed,
-    DriverSpec,
     Ended,
-    Granted,
     Hello,
     Message,
     Reclaim,
@@ -54,11 +49,12 @@ from understudy.messages import (
 )
 from understudy.processes import Alive, time_namespace
 from understudy.supervisor import restart
-from understudy.supervisor.child import Driver, may_lower_priority, new_gate
+from understudy.supervisor.child import Driver
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Stop
 from understudy.supervisor.roster import Roster
+from understudy.supervisor.seat import Seat
 from understudy.supervisor.settings import RunSettings
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
@@ -73,7 +69,6 @@ class Replica:
 
     def __init__(self, settings: RunSettings, fence_jar: Path, log: Log) -> None:
         self._settings = settings
-        self._fence_jar = fence_jar
         self._log = log
         self._holder = str(uuid.uuid4())
         home = settings.home
@@ -101,7 +96,14 @@ class Replica:
         self._roster = Roster(
             self._replicas, self._alive, settings.generation, self._clock, log, self._evidence.is_dead
         )
-        self._driver: Driver | None = None
+        self._seat = Seat(
+            settings,
+            self._holder,
+            self._alive,
+            fence_jar,
+            self._overhear,
+            lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
+        )
         self._spawning: asyncio.Task[None] | None = None
         self._token = Token(0, 0)
         self._epoch: int | None = None  # of the grant this replica leads under
@@ -120,13 +122,11 @@ class Replica:
 
     def renewed(self, sent_at: float) -> None:
         self._sent_at = sent_at
-        if self._driver is not None and self._driver.gate.view.state is State.OPEN:
-            self._driver.show(self._open_view())
+        self._seat.extend(self._token, sent_at)
 
     def lost(self, reason: str) -> None:
-        if self._driver is not None and self._epoch is not None:
-            self._driver.show(View(State.REVOKED, self._token))
-            self._driver.kill_now(reason)
+        if self._epoch is not None:
+            self._seat.revoke(self._token, reason)
         self._happenings.put_nowait(Lost(reason))
 
     # The loop.
@@ -204,7 +204,7 @@ class Replica:
         """Claim, then open the gate; the driver claims its roots behind it."""
         if not self._detected:
             self._detected = True
-            self._log.say("detected", "nobody holds the lease any more", how="lease")
+            self._log.say("detected", "the lock is free: released, or its lease ran out", how="lock")
         if not await self._begin_attempt(epoch):
             self._detected = False
             return None
@@ -213,9 +213,9 @@ class Replica:
             await self._retire()
             return self._already_ended(job)
         if self._driver is None:
-            self._spawn(idle=False)
+            self._start(idle=False)
         else:
-            self._open_gate()
+            self._seat.open(self._token, self._sent_at)
             self._driver.lift_priority()
         await self._publish()
         return None
@@ -235,20 +235,6 @@ class Replica:
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         return True
 
-    def _open_gate(self) -> None:
-        if self._driver is not None:
-            self._driver.show(self._open_view())
-            self._driver.say(Granted(int(self._token)))
-
-    def _open_view(self) -> View:
-        """Deadlines count from the moment the last confirmed renewal was *sent*, carried over to both clocks."""
-        timings = self._settings.timings
-        now = instant()
-        passed = now.boottime_ns - int(self._sent_at * 1e9)
-        sent = Instant(now.boottime_ns - passed, now.monotonic_ns - passed)
-        close = sent.plus(timings.renew)
-        return View(State.OPEN, self._token, close, sent.plus(timings.kill_after), close.plus(timings.grace))
-
     async def _step_down(self, reason: str) -> None:
         """Leadership is gone: bury the driver, and become a standby again."""
         if self._epoch is None:
@@ -261,41 +247,16 @@ class Replica:
 
     # The driver.
 
-    def _spawn(self, *, idle: bool) -> None:
-        settings = self._settings
-        gate = new_gate(self._holder)
-        spec = DriverSpec(
-            holder=self._holder,
-            cluster=settings.cluster,
-            job=settings.job,
-            lock_kind=settings.lock_kind,
-            gate=str(gate.path),
-            alive=str(self._alive.path),
-            fence_jar=str(self._fence_jar),
-            fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
-            write_timeout=settings.timings.write_timeout,
-            checkpoints=str(settings.home / "checkpoints" / settings.job),
-            scratch=str(self._scratch),
-            rehearse=settings.rehearse,
-            rounds=settings.rehearse_rounds,
-            every=settings.rehearse_every,
-            parent=os.getpid(),
-            idle=idle and may_lower_priority(),
-            script=str(settings.script.resolve()),
-            arguments=list(settings.arguments),
-            submit=list(settings.submit),
-        )
-        self._driver = Driver(
-            spec,
-            gate,
-            self._alive,
-            self._overhear,
-            lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
-        )
-        if self._epoch is not None:
-            self._open_gate()
+    @property
+    def _driver(self) -> Driver | None:
+        return self._seat.driver
 
-    async def _spawn_when_quiet(self, pause: float) -> None:
+    def _start(self, *, idle: bool) -> None:
+        self._seat.start(idle=idle)
+        if self._epoch is not None:
+            self._seat.open(self._token, self._sent_at)
+
+    async def _start_when_quiet(self, pause: float) -> None:
         """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
         await asyncio.sleep(pause)
         began = self._clock.now()
@@ -313,18 +274,15 @@ class Replica:
                 break
             await asyncio.sleep(0.1)
         if self._driver is None:
-            self._spawn(idle=leader is not None and self._epoch is None)
+            self._start(idle=leader is not None and self._epoch is None)
 
     def _respawn(self, pause: float = 0.0) -> None:
-        self._spawning = asyncio.create_task(self._spawn_when_quiet(pause))
+        self._spawning = asyncio.create_task(self._start_when_quiet(pause))
 
     async def _bury_driver(self) -> None:
-        driver, self._driver = self._driver, None
         self._standing = _NOT_REHEARSED
         self._elector.ready(False)
-        if driver is not None:
-            await driver.bury()
-        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+        await self._seat.clear()
 
     def _overhear(self, driver: Driver, message: Message) -> None:
         """What a stopping replica waits for inside its handler cannot come through the queue."""
@@ -390,7 +348,7 @@ class Replica:
             )
         raised = await self._elector.raise_above(found.epoch)
         if raised is not None and await self._begin_attempt(raised) and self._driver is not None:
-            self._driver.show(self._open_view())
+            self._seat.extend(self._token, self._sent_at)
             self._driver.say(Reclaim(int(self._token)))
 
     async def _driver_exited(self, status: int) -> None:
@@ -454,7 +412,7 @@ class Replica:
     async def _restart_in_place(self) -> None:
         if self._epoch is not None and await self._begin_attempt(self._epoch):
             self._log.say("restarted", f"the driver starts again in place under token {self._token}", epoch=self._epoch)
-            self._spawn(idle=False)
+            self._start(idle=False)
 
     # Ends.
 
@@ -517,7 +475,3 @@ class Replica:
             if job is not None:
                 self._happenings.put_nowait(JobEnded(job))
             raise
-
-    @property
-    def _scratch(self) -> Path:
-        return self._settings.home / "scratch" / self._holder
