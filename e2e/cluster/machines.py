@@ -155,7 +155,10 @@ def plug_in_the_world(control: Machine) -> None:
 
 
 def _has_link(machine: Machine, name: str) -> bool:
-    return f" {name}:" in Path(f"/proc/{machine.init}/net/dev").read_text()
+    try:
+        return f" {name}:" in Path(f"/proc/{machine.init}/net/dev").read_text()
+    except OSError:
+        return False
 
 
 def link_exists(name: str) -> bool:
