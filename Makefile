@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image demo test bench steady soak lint format lock clean
+.PHONY: help setup jar image demo test e2e e2e-all bench steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -16,6 +16,8 @@ ARGS ?=
 help:
 	@echo 'make demo          three replicas, six ways to lose a leader, not a row lost (about 6 minutes)'
 	@echo 'make test          all tests, on PySpark 4.2, and a few again on 4.3'
+	@echo 'make e2e           in a real Kubernetes cluster: the one KUBECONFIG names, else kind, else one on this machine (as root)'
+	@echo 'make e2e-all       the same with every test there is'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
@@ -46,6 +48,12 @@ test:
 	@# Those that matter for another Spark line, in an environment that has it.
 	.venv-4.3/bin/python -m pytest tests/spark -m spark43
 
+e2e: setup
+	@$(PYTHON) -m e2e $(ARGS)
+
+e2e-all: setup
+	@$(PYTHON) -m e2e --all $(ARGS)
+
 bench:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.failover -n $(N)
@@ -63,7 +71,8 @@ lint: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	.venv/bin/shellcheck tools/*.sh .ci/run $(addprefix hooks/image/,build check packages slim understudy-entry)
+	.venv/bin/shellcheck tools/*.sh .ci/run e2e/cluster/boot.sh e2e/cluster/cluster \
+	    $(addprefix hooks/image/,build check packages slim understudy-entry)
 
 format: setup
 	.venv/bin/ruff check --fix
@@ -74,4 +83,4 @@ lock: setup
 
 clean:
 	rm -rf build dist hooks/jvm/target hooks/understudy/jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find hooks tests bench examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find hooks tests bench examples e2e -name __pycache__ -type d -prune -exec rm -rf {} +

