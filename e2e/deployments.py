@@ -1,0 +1,135 @@
+"""The objects of one highly available job: what ``pulumi up`` makes, as plain dictionaries for tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job in one namespace. ``command`` is the script and its arguments, ``options`` those of ``understudy run``."""
+
+    cluster: str
+    namespace: str
+    image: str
+    command: tuple[str, ...]
+    replicas: int = 3
+    profile: str = "fast"
+    options: tuple[str, ...] = ()
+    submit: tuple[str, ...] = ()
+    environment: tuple[Json, ...] = ()
+    memory: str = "1400Mi"
+    labels: Json = field(default_factory=dict)
+
+    @property
+    def lock(self) -> str:
+        return f"{self.cluster}-lock"
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        return (f"{self.cluster}-{self.cluster}", f"{self.cluster}-replicas")
+
+
+def namespace(name: str) -> Json:
+    """One that enforces Pod Security *restricted*."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+
+
+def ha_objects(job: Job) -> list[Json]:
+    """ConfigMaps and the Lease, bare and without an owner: deleting the Deployment keeps them."""
+    maps = [_object("v1", "ConfigMap", job, name) for name in job.documents]
+    return [*maps, _object("coordination.k8s.io/v1", "Lease", job, job.lock)]
+
+
+def access(job: Job) -> list[Json]:
+    """A service account that may do what a replica does, and nothing else: no create, no delete, no wildcard."""
+    verbs = ["get", "list", "watch", "patch"]
+    role = _object("rbac.authorization.k8s.io/v1", "Role", job, f"{job.cluster}-ha")
+    role["rules"] = [
+        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(job.documents), "verbs": verbs},
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [job.lock], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+    ]
+    binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-ha")
+    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-ha"}
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}]
+    return [_object("v1", "ServiceAccount", job, job.cluster), role, binding]
+
+
+def deployment(job: Job) -> Json:
+    labels = {"app": job.cluster, "understudy.dev/cluster": job.cluster, **job.labels}
+    made = _object("apps/v1", "Deployment", job, job.cluster)
+    made["spec"] = {
+        "replicas": job.replicas,
+        "selector": {"matchLabels": {"app": job.cluster}},
+        "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
+        "template": {"metadata": {"labels": labels}, "spec": _pod(job, labels)},
+    }
+    return made
+
+
+def _pod(job: Job, labels: Json) -> Json:
+    run = ["run", "--cluster-id", job.cluster, "--ha-dir", "/var/lib/understudy", "--profile", job.profile]
+    return {
+        "serviceAccountName": job.cluster,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 10001,
+            "fsGroup": 10001,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": {"app": labels["app"]}},
+            }
+        ],
+        "containers": [
+            {
+                "name": "driver",
+                "image": job.image,
+                "imagePullPolicy": "Never",
+                "args": [*run, *job.options, *job.submit, *job.command],
+                "env": [
+                    _downward("UNDERSTUDY_POD_UID", "metadata.uid"),
+                    _downward("UNDERSTUDY_POD_NAME", "metadata.name"),
+                    _downward("UNDERSTUDY_POD_IP", "status.podIP"),
+                    *job.environment,
+                ],
+                "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}, "limits": {"memory": job.memory}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "volumeMounts": [
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+                    {"name": "state", "mountPath": "/var/lib/understudy"},
+                ],
+            }
+        ],
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "state", "emptyDir": {}}],
+    }
+
+
+def _downward(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _object(version: str, kind: str, job: Job, name: str) -> Json:
+    labels = {"understudy.dev/cluster": job.cluster}
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": job.namespace, "labels": labels},
+    }

@@ -1,0 +1,154 @@
+"""The documents' contract against a real API server, with ConfigMaps and with Leases, and what only this backend can get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from e2e.kubectl import Cluster
+
+from e2e.documents import SHAPES, Kubernetes, kubeconfig, with_token
+
+# The suite itself, run again here: pytest collects what this module has, and finds the fixture below.
+from tests.contract.test_documents import (  # noqa: F401
+    LEADER,
+    NAME,
+    standing,
+    test_a_document_nobody_made_is_none,
+    test_a_second_create_is_a_conflict_with_the_first,
+    test_a_tombstone_is_not_free_for_a_create,
+    test_a_tombstone_keeps_what_stood_there_and_revisions_go_on,
+    test_a_write_on_a_deleted_document_is_a_conflict_with_nothing,
+    test_a_write_on_an_old_revision_is_a_conflict_and_changes_nothing,
+    test_a_write_on_the_tombstone_makes_it_a_document_again_with_a_revision_never_seen,
+    test_equal_content_is_a_new_revision,
+    test_foreign_entries_and_labels_survive_every_write,
+    test_names_that_begin_alike_are_different_documents,
+    test_of_sixteen_racing_processes_one_wins_each_revision_and_no_update_is_lost,
+    test_reading_without_an_answer_is_an_error_and_never_none,
+    test_the_leader_record_is_written_as_it_stands,
+    test_what_is_no_name_is_refused,
+    test_writing_without_an_answer_is_unknown,
+    written,
+)
+from tests.contract.test_settling import (  # noqa: F401
+    test_a_conflict_with_ones_own_write_is_a_write,
+    test_a_create_is_settled_in_the_same_way,
+    test_a_create_that_lost_is_a_conflict,
+    test_a_delayed_write_loses_to_whoever_was_faster,
+    test_a_delayed_write_that_lands_after_it_was_settled_changes_nothing,
+    test_a_delayed_write_that_lands_later_counts_if_nobody_was_faster,
+    test_a_document_deleted_meanwhile_is_a_conflict_with_nothing_and_not_made_again,
+    test_a_look_alike_is_not_ones_own,
+    test_a_write_that_got_lost_is_won_by_another_compare_and_set,
+    test_a_write_that_landed_is_found_to_be_ones_own,
+    test_it_stays_unknown_while_every_attempt_gets_lost,
+    test_it_stays_unknown_while_nothing_can_be_read,
+    test_ones_own_write_with_a_foreign_entry_added_since_is_still_ones_own,
+    test_the_last_attempt_may_be_the_one_that_lands,
+)
+from understudy.documents.kubernetes import LEADER_ANNOTATION
+from understudy.documents.model import LIMIT, Content
+from understudy.documents.settle import shell
+from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable
+
+
+@pytest.fixture(params=SHAPES)
+def backend(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Kubernetes]:
+    name = f"documents-{uuid.uuid4().hex[:8]}"
+    cluster.kubectl("create", "namespace", name)
+    made = Kubernetes(name, request.param, kubeconfig(cluster.kubeconfig, cluster.context))
+    yield made
+    made.land()
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def configmaps(cluster: Cluster) -> Iterator[Kubernetes]:
+    name = f"documents-{uuid.uuid4().hex[:8]}"
+    cluster.kubectl("create", "namespace", name)
+    yield Kubernetes(name, "configmap", kubeconfig(cluster.kubeconfig, cluster.context))
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_a_record_that_cannot_be_understood_is_neither_missing_nor_free(configmaps: Kubernetes) -> None:
+    async def run() -> None:
+        store = configmaps.client()
+        written(await store.create(NAME, Content({"a": "b"}, LEADER)))
+        configmaps.plant(NAME, b"rubbish")
+        with pytest.raises(DocumentUnreadable, match="leader record") as caught:
+            await store.read(NAME)
+        document = written(await store.replace(shell(caught.value, NAME), Content({"a": "c"}, LEADER)))
+        assert document.leader == LEADER
+
+    asyncio.run(run())
+
+
+def test_an_object_somebody_made_for_us_counts_as_missing_and_one_that_was_emptied_does_not(
+    cluster: Cluster, backend: Kubernetes
+) -> None:
+    """Replicas need no permission to create; and what they wrote cannot vanish unnoticed."""
+    version, kind = ("v1", "ConfigMap") if backend.shape == "configmap" else ("coordination.k8s.io/v1", "Lease")
+    cluster.apply(backend.namespace, {"apiVersion": version, "kind": kind, "metadata": {"name": NAME}})
+
+    async def run() -> None:
+        store = backend.client()
+        assert await store.read(NAME) is None
+        written(await store.create(NAME, Content({"a": "b"}, LEADER)))
+        seen = await standing(store)
+        emptied = written(await store.replace(seen, Content({"a": None})))
+        assert not emptied.entries
+        assert await store.read(NAME) == emptied
+
+    asyncio.run(run())
+
+
+def test_a_deleted_and_recreated_object_is_another_one(configmaps: Kubernetes) -> None:
+    async def run() -> None:
+        store = configmaps.client()
+        seen = written(await store.create(NAME, Content({"a": "1"})))
+        configmaps.remove(NAME)
+        again = written(await store.create(NAME, Content({"a": "2"})))
+        assert type(await store.replace(seen, Content({"a": "3"}))).__name__ == "Conflict"
+        assert await store.read(NAME) == again
+
+    asyncio.run(run())
+
+
+def test_the_record_stands_where_client_go_looks_for_it(cluster: Cluster, backend: Kubernetes) -> None:
+    async def run() -> None:
+        written(await backend.client().create(NAME, Content({"a": "b"}, LEADER)))
+
+    asyncio.run(run())
+    path = (
+        f"jsonpath={{.metadata.annotations.{LEADER_ANNOTATION.replace('.', chr(92) + '.')}}}"
+        if backend.shape == "configmap"
+        else "jsonpath={.spec.holderIdentity} {.spec.leaseTransitions}"
+    )
+    text = cluster.kubectl("get", backend.shape, NAME, "-n", backend.namespace, "-o", path)
+    assert "holder-1" in text
+    assert "3" in text
+
+
+def test_what_is_too_large_is_refused_before_anything_is_sent(configmaps: Kubernetes) -> None:
+    async def run() -> None:
+        store = configmaps.client()
+        with pytest.raises(DocumentTooLarge):
+            await store.create(NAME, Content({"a": "x" * LIMIT}))
+        assert await store.read(NAME) is None
+
+    asyncio.run(run())
+
+
+def test_without_permission_the_error_names_verb_object_and_role(cluster: Cluster, configmaps: Kubernetes) -> None:
+    token = cluster.kubectl("create", "token", "default", "-n", configmaps.namespace).strip()
+    nobody = with_token(configmaps.configuration, token)
+
+    async def run() -> None:
+        with pytest.raises(DocumentError, match=rf"may not get configmaps {configmaps.namespace}/{NAME}") as caught:
+            await Kubernetes(configmaps.namespace, "configmap", nobody).client().read(NAME)
+        assert "HA Role" in str(caught.value)
+
+    asyncio.run(run())
