@@ -17,13 +17,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from e2e.kubectl import Cluster
-from e2e.objects import ObjectStore
-
 from bench import observer
 from bench.data import DAYS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
+from e2e.kubectl import Cluster
+from e2e.objects import ObjectStore
 
 CLUSTER = "flights"
 QUERIES = ("delays", "flights")

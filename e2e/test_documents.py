@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from e2e.kubectl import Cluster
 
 from e2e.documents import SHAPES, Kubernetes, kubeconfig, with_token
+from e2e.kubectl import Cluster
 
 # The suite itself, run again here: pytest collects what this module has, and finds the fixture below.
 from tests.contract.test_documents import (  # noqa: F401

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.evidence import DIRECTORY
-from e2e.kubectl import Cluster
-from e2e.objects import ObjectStore
 
 from bench import observer
 from bench.data import FLIGHTS
+from e2e.evidence import DIRECTORY
+from e2e.kubectl import Cluster
+from e2e.objects import ObjectStore
 from e2e.production import PATIENCE, Production
 
 

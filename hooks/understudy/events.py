@@ -49,7 +49,11 @@ class Log:
     as_json: bool = field(default_factory=lambda: os.environ.get("UNDERSTUDY_LOG") == "json")
 
     def say(self, event: str, sentence: str, **facts: object) -> None:
+        _print(self.stream, self.tell(event, sentence, **facts), as_json=self.as_json)
+
+    def tell(self, event: str, sentence: str, **facts: object) -> Event:
+        """To listeners only: an error that ends the process, which prints it by itself."""
         said = Event(event, sentence, {**self.facts, **facts})
         for listener in self.listeners:
             listener(said)
-        _print(self.stream, said, as_json=self.as_json)
+        return said

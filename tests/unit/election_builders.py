@@ -47,6 +47,7 @@ from understudy.election.facts import (
     Unseen,
     Write,
 )
+from understudy.election.multi import KIND, MultiStore
 from understudy.election.records import GRANT, LABELS, Attempt, Corrupt, GrantEntry, sight_of
 from understudy.events import Event, Log
 from understudy.settings import Timings
@@ -405,6 +406,11 @@ class Member:
     elector: Elector
     said: list[Event]
     task: asyncio.Task[None]
+    second: Wire | None = None
+
+    @property
+    def wires(self) -> list[Wire]:
+        return [self.wire] if self.second is None else [self.wire, self.second]
 
     def role(self) -> Role:
         return self.elector.view.role
@@ -440,16 +446,20 @@ def join(
     offset: float = 0.0,
     rate: float = 1.0,
     jitter: Callable[[], float] = lambda: 0.5,
+    second: MemoryServer | None = None,
 ) -> Member:
+    """With a ``second`` server the lock is ``multi``."""
+
     async def no_floor() -> int:
         return 0
 
     said: list[Event] = []
     clock = VirtualClock(offset, rate)
     wire, driver = Wire(MemoryDocumentStore(server), clock), Driver(holder, clock, timings)
+    other = None if second is None else Wire(MemoryDocumentStore(second), clock)
     nonces = itertools.count()
     elector = Elector(
-        wire,
+        wire if other is None else MultiStore(wire, other),
         NAME,
         holder,
         timings,
@@ -457,9 +467,10 @@ def join(
         driver,
         Log(stream=io.StringIO(), listeners=[said.append]),
         floor=no_floor if floor is None else floor,
+        lock_kind="file" if other is None else KIND,
         jitter=jitter,
         nonce=lambda: f"{holder}-{next(nonces)}",
         stamp=lambda: f"{clock.now():.6f}",
     )
     elector.ready(is_ready)
-    return Member(holder, wire, clock, driver, elector, said, asyncio.ensure_future(elector.run()))
+    return Member(holder, wire, clock, driver, elector, said, asyncio.ensure_future(elector.run()), other)

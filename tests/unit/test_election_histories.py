@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from tests.unit.election_builders import FAST, NAME, Call, Driver, Member, join, virtually
 from understudy.documents.memory import MemoryServer
 from understudy.documents.model import Document, Outcome, Unknown
@@ -78,6 +80,7 @@ class Network:
 class History:
     seed: int
     lock_is_safe: bool = True
+    second: MemoryServer | None = None
     chance: random.Random = field(init=False)
     server: MemoryServer = field(default_factory=MemoryServer)
     members: list[Member] = field(default_factory=list)
@@ -121,9 +124,11 @@ class History:
             offset=self.chance.uniform(-1000, 1000),
             rate=self.chance.uniform(0.998, 1.002),
             jitter=self.chance.random,
+            second=self.second,
         )
         network = Network(self.chance, self.chance.choice([0.0, 0.1, 0.4, 0.9]))
-        member.wire.write, member.wire.fetch = network.write, network.fetch
+        for wire in member.wires:
+            wire.write, wire.fetch = network.write, network.fetch
         member.driver.opened.append(self.opened)
         self.members.append(member)
         self.networks.append(network)
@@ -154,11 +159,12 @@ class History:
 
     async def outage(self, _: Member) -> None:
         hit = [member for member in self.alive() if self.chance.random() < 0.7]
-        for member in hit:
-            member.wire.inner.reachable = False
+        wires = [wire for member in hit for wire in member.wires if self.chance.random() < 0.8]
+        for wire in wires:
+            wire.inner.reachable = False
         await asyncio.sleep(self.chance.uniform(0.1, 3 * FAST.lease))
-        for member in hit:
-            member.wire.inner.reachable = True
+        for wire in wires:
+            wire.inner.reachable = True
 
     async def release(self, member: Member) -> None:
         if member.driver.epochs:
@@ -235,10 +241,11 @@ def _replayable(seed: int, run: Callable[[], Awaitable[None]]) -> None:
         raise
 
 
-def test_no_two_gates_are_open_at_once_and_epochs_never_repeat() -> None:
+@pytest.mark.parametrize("lock", ["one", "multi"])
+def test_no_two_gates_are_open_at_once_and_epochs_never_repeat(lock: str) -> None:
     grants = 0
     for seed in _SEEDS:
-        history = History(seed)
+        history = History(seed, second=MemoryServer() if lock == "multi" else None)
 
         async def run(history: History = history) -> None:
             await history.run()

@@ -11,10 +11,12 @@ from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content
 from understudy.errors import DocumentEmptied, IdentityConflict, LeadershipLost
 from understudy.fencing.token import Token
+from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import JobStore, Status
 from understudy.ha.replicas import ReplicaStore
 
 NAME = "flights-flights"
+CODE = Generation(1, "c0de")
 
 
 def with_store(check: Callable[[MemoryDocumentStore, JobStore], Awaitable[None]]) -> None:
@@ -27,7 +29,7 @@ def with_store(check: Callable[[MemoryDocumentStore, JobStore], Awaitable[None]]
 
 def test_each_start_under_one_epoch_is_one_attempt_more() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
-        tokens = [(await jobs.begin_attempt(epoch, "a", 0)).token for epoch in (1, 1, 1, 2, 2)]
+        tokens = [(await jobs.begin_attempt(epoch, "a", 0, CODE)).token for epoch in (1, 1, 1, 2, 2)]
         assert tokens == [Token(1, 1), Token(1, 2), Token(1, 3), Token(2, 1), Token(2, 2)]
 
     with_store(check)
@@ -35,17 +37,17 @@ def test_each_start_under_one_epoch_is_one_attempt_more() -> None:
 
 def test_a_lower_epoch_begins_nothing() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
-        await jobs.begin_attempt(5, "a", 0)
+        await jobs.begin_attempt(5, "a", 0, CODE)
         with pytest.raises(LeadershipLost, match=r"under token 5\.1"):
-            await jobs.begin_attempt(4, "b", 5)
+            await jobs.begin_attempt(4, "b", 5, CODE)
 
     with_store(check)
 
 
 def test_a_predecessor_in_the_same_epoch_ends_nothing() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
-        old = (await jobs.begin_attempt(1, "a", 0)).token
-        await jobs.begin_attempt(1, "a", 1)
+        old = (await jobs.begin_attempt(1, "a", 0, CODE)).token
+        await jobs.begin_attempt(1, "a", 1, CODE)
         with pytest.raises(LeadershipLost):
             await jobs.end(old, Status.FINISHED, "")
 
@@ -54,9 +56,9 @@ def test_a_predecessor_in_the_same_epoch_ends_nothing() -> None:
 
 def test_a_finished_job_begins_no_further_attempt() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
-        token = (await jobs.begin_attempt(1, "a", 0)).token
+        token = (await jobs.begin_attempt(1, "a", 0, CODE)).token
         await jobs.end(token, Status.FINISHED, "the script ended")
-        again = await jobs.begin_attempt(2, "b", 1)
+        again = await jobs.begin_attempt(2, "b", 1, CODE)
         assert (again.status, again.token) == (Status.FINISHED, token)
 
     with_store(check)
@@ -65,19 +67,19 @@ def test_a_finished_job_begins_no_further_attempt() -> None:
 def test_a_missing_document_is_a_new_job_only_while_nothing_was_ever_granted() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
         with pytest.raises(DocumentEmptied):
-            await jobs.begin_attempt(8, "a", 7)
+            await jobs.begin_attempt(8, "a", 7, CODE)
 
     with_store(check)
 
 
 def test_an_emptied_document_is_not_started_over() -> None:
     async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
-        await jobs.begin_attempt(1, "a", 0)
+        await jobs.begin_attempt(1, "a", 0, CODE)
         seen = await store.read(NAME)
         assert seen is not None
         await store.replace(seen, Content({"job": None}))
         with pytest.raises(DocumentEmptied):
-            await jobs.begin_attempt(2, "a", 1)
+            await jobs.begin_attempt(2, "a", 1, CODE)
         with pytest.raises(DocumentEmptied):
             await jobs.read()
 
@@ -86,7 +88,7 @@ def test_an_emptied_document_is_not_started_over() -> None:
 
 def test_foreign_entries_survive_and_old_failures_are_forgotten() -> None:
     async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
-        token = (await jobs.begin_attempt(1, "a", 0)).token
+        token = (await jobs.begin_attempt(1, "a", 0, CODE)).token
         seen = await store.read(NAME)
         assert seen is not None
         await store.replace(seen, Content({"theirs": "kept"}))
@@ -110,3 +112,35 @@ def test_a_cluster_id_belongs_to_one_job_for_ever() -> None:
             await replicas.join("trains")
 
     asyncio.run(run())
+
+
+def test_once_a_newer_generation_has_led_an_older_one_never_does() -> None:
+    old, new = Generation(1, "one", "flights/uid"), Generation(2, "two", "flights/uid")
+
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(1, "a", 0, old)
+        await jobs.begin_attempt(2, "b", 1, new)
+        with pytest.raises(Superseded, match="generation 2 .two. has led, and this is 1 .one."):
+            await jobs.begin_attempt(3, "a", 2, old)
+        standing = await jobs.read()
+        assert standing is not None
+        assert (standing.token, standing.generation) == (Token(2, 1), new)
+        rolled_back = Generation(3, "one", "flights/uid")
+        assert (await jobs.begin_attempt(3, "a", 2, rolled_back)).generation == rolled_back
+
+    with_store(check)
+
+
+def test_a_deployment_made_again_counts_from_one_and_adopts_the_job() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(1, "a", 0, Generation(7, "seven", "flights/old"))
+        assert (await jobs.begin_attempt(2, "b", 1, Generation(1, "one", "flights/new"))).token == Token(2, 1)
+
+    with_store(check)
+
+
+def test_where_nobody_counts_another_digest_is_one_above_the_one_that_led() -> None:
+    standing = Generation(4, "four")
+    assert Generation(0, "four").numbered(standing) == standing
+    assert Generation(0, "five").numbered(standing) == Generation(5, "five")
+    assert Generation(2, "two", "flights/uid").numbered(standing) == Generation(2, "two", "flights/uid")

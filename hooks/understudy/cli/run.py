@@ -79,7 +79,7 @@ def run(
     lock: Annotated[
         str,
         typer.Option(
-            help="file (one machine), lease or configmap (in a cluster; in the making).",
+            help="file (one machine); lease, configmap or multi (both) in a cluster.",
             show_default="lease in a pod, else file",
         ),
     ] = "",

@@ -33,7 +33,7 @@ def status(
         str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
     ] = "",
     context: Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")] = "",
-    lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease or configmap.")] = "lease",
+    lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease, configmap or multi.")] = "lease",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[float, typer.Option(help="Print again every so many seconds; 0 prints once.")] = 0.0,
 ) -> None:
@@ -70,12 +70,12 @@ async def _here(home: Path) -> Picture:
 
 async def _in_cluster(cluster: str, namespace: str, context: str, lock: str) -> Picture:
     from understudy.documents.api_server import ApiServer
-    from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape
+    from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.supervisor.picture import read_picture
+    from understudy.supervisor.places import lock_store
 
     async with await ApiServer.connect(_REQUEST, namespace, context) as api:
-        shape = ConfigMapShape() if lock == "configmap" else LeaseShape()
-        return await read_picture(KubernetesDocumentStore(api), KubernetesDocumentStore(api, shape), cluster)
+        return await read_picture(KubernetesDocumentStore(api), lock_store(api, lock), cluster)
 
 
 def _home(ha_dir: Path, cluster: str) -> Path:

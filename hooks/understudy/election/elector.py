@@ -152,6 +152,7 @@ class Elector:
             released=isinstance(state.sight, Free),
             successor=state.sight.successor if isinstance(state.sight, Free) else None,
             generation="" if grant is None else grant.generation,
+            workload="" if grant is None else grant.workload,
             seen_at=state.changed_at,
             revision=None if document is None else document.revision,
             reason=state.reason,

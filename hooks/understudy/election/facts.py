@@ -279,6 +279,7 @@ class ElectionView:
     released: bool
     successor: str | None
     generation: str
+    workload: str
     seen_at: float
     revision: str | None
     reason: str

@@ -5,14 +5,15 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from understudy.documents import codec
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
 from understudy.documents.settle import settle
-from understudy.errors import DocumentEmptied, DocumentError, IdentityConflict, LeadershipLost
+from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, IdentityConflict, LeadershipLost
 from understudy.fencing.claim import is_new
 from understudy.fencing.token import Token
+from understudy.ha.generation import Generation
 
 ENTRY = "job"
 _KIND = "job"
@@ -38,7 +39,8 @@ class Job:
     """What stands in the document.
 
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
-    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job claims.
+    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job claims;
+    ``generation`` is the newest that has led.
     """
 
     job: str
@@ -51,6 +53,7 @@ class Job:
     roots: tuple[str, ...] = ()
     committed_at: float = 0.0
     reason: str = ""
+    generation: Generation = field(default_factory=Generation)
 
     def body(self) -> dict[str, object]:
         return {
@@ -64,6 +67,7 @@ class Job:
             "roots": list(self.roots),
             "committed_at": self.committed_at,
             "reason": self.reason,
+            "generation": asdict(self.generation),
         }
 
     @classmethod
@@ -91,7 +95,14 @@ def _from_body(body: Mapping[str, object]) -> Job:
         roots=tuple(str(each) for each in _list(of("roots"))),
         committed_at=float(str(of("committed_at"))),
         reason=str(of("reason")),
+        generation=_generation(of("generation")),
     )
+
+
+def _generation(value: object) -> Generation:
+    if not isinstance(value, dict):
+        raise DocumentUnreadable(f"the job's generation is {value!r}", remedy=_RESTORE)
+    return Generation(int(value["number"]), str(value["digest"]), str(value["workload"]))
 
 
 def _list(value: object) -> list[object]:
@@ -112,8 +123,10 @@ class JobStore:
         document = await self._store.read(self.name)
         return None if document is None or document.buried else self._checked(Job.of(document))
 
-    async def begin_attempt(self, epoch: int, holder: str, floor: int) -> Job:
-        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one. Raises ``LeadershipLost``.
+    async def begin_attempt(self, epoch: int, holder: str, floor: int, generation: Generation) -> Job:
+        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one.
+
+        Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
         A job that has ended stays as it is: the caller reads its status. A missing document is a new job only while ``floor``
         is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would repeat it.
@@ -122,8 +135,9 @@ class JobStore:
         def next_attempt(job: Job) -> Job:
             if job.status.terminal:
                 return job
+            generation.check(job.generation)
             token = Token(epoch, job.token.attempt + 1 if job.token.epoch == epoch else 1)
-            return replace(job, token=token, holder=holder, script=self._script)
+            return replace(job, token=token, holder=holder, script=self._script, generation=generation)
 
         # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, floor)

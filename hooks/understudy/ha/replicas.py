@@ -34,7 +34,7 @@ class Replica:
     rehearsed_at: float
     held: str
     reason: str
-    generation: str
+    generation: int
     pid: int
     host: str
     inode: int

@@ -13,6 +13,7 @@ from understudy.documents.model import DocumentStore
 from understudy.errors import IdentityConflict, JobFailed, LeadershipLost
 from understudy.fencing.claim import Claim, Refused, claim, floor
 from understudy.fencing.token import Token
+from understudy.ha.generation import Generation
 from understudy.ha.job import Job, JobStore
 from understudy.supervisor.settings import RunSettings
 
@@ -32,14 +33,16 @@ class JobClaims:
     jobs: JobStore
     floor_store: DocumentStore
 
-    async def begin_attempt(self, epoch: int, lock: Lock) -> Job | None:
+    async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock) -> Job | None:
         """The job under a new token of ``epoch`` or above; ``None`` when the lock is lost on the way.
 
-        A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else.
+        A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
+        ``Superseded`` when a newer generation has led.
         """
         for _ in range(_RAISES):
             try:
-                job = await self.jobs.begin_attempt(epoch, self.holder, await floor(self.floor_store, _FLOOR))
+                known = await floor(self.floor_store, _FLOOR)
+                job = await self.jobs.begin_attempt(epoch, self.holder, known, generation)
             except LeadershipLost:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
@@ -66,11 +69,16 @@ class JobClaims:
             )
         return answer.current.token
 
-    async def highest_epoch(self) -> int:
-        """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots."""
+    async def highest_epoch(self, generation: Generation) -> int:
+        """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots.
+
+        Raises for whoever must not contend: ``JobFailed`` when the job has ended, ``Superseded`` when a newer generation has led.
+        """
         job = await self.jobs.read()
         if job is not None and job.status.terminal:
             raise JobFailed("the job has ended, and nobody leads it any more", where=self.jobs.name)
+        if job is not None:
+            generation.check(job.generation)
         roots = (
             []
             if job is None

@@ -57,8 +57,15 @@ class JobEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Met:
+    """Another workload with our cluster id, whose leader lives."""
+
+    workload: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     why: str
 
 
-Happening = Led | Lost | Heard | Exited | Died | Finished | JobEnded | Stop
+Happening = Led | Lost | Heard | Exited | Died | Finished | JobEnded | Met | Stop

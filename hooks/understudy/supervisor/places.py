@@ -10,9 +10,9 @@ import os
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
@@ -22,6 +22,9 @@ from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.settings import RunSettings
+
+if TYPE_CHECKING:
+    from understudy.documents.api_server import ApiServer
 
 
 class Evidence(Protocol):
@@ -36,11 +39,17 @@ class Evidence(Protocol):
 WatchMaker = Callable[[ReplicaStore, Callable[[], str | None], Callable[[str], None]], Evidence]
 
 
+async def _none_known() -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """``holder`` is this start of a supervisor and no other; ``floor`` is kept outside the lock's server.
 
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
+    ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
+    be seen. ``look_up_revision`` asks again.
     """
 
     holder: str
@@ -53,6 +62,9 @@ class Place:
     evidence: WatchMaker
     close: Callable[[], Awaitable[None]]
     requests: dict[str, int]
+    workload: str = ""
+    revision: int = 0
+    look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
 
 def here(settings: RunSettings, log: Log) -> Place:
@@ -77,26 +89,31 @@ def here(settings: RunSettings, log: Log) -> Place:
 async def in_cluster(settings: RunSettings, log: Log) -> Place:
     """A pod. What is local to it (proof of life for its own processes, scratch, logs) is kept below ``--ha-dir``.
 
-    Raises ``SettingsError`` for a pod that does not say who it is, and what ``ApiServer.connect`` raises.
+    Raises ``SettingsError`` for a pod that does not say who it is, what ``ApiServer.connect`` raises, and ``DocumentError`` when
+    the API server does not answer.
     """
     from understudy.documents.api_server import ApiServer
-    from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape
+    from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.supervisor.kubelet import KubeletWatch, holder_id, write_termination_message
+    from understudy.supervisor.recorder import EventRecorder
+    from understudy.supervisor.workload import Rollout
 
-    pod_uid, pod_name = (
-        _from_pod("UNDERSTUDY_POD_UID", "metadata.uid"),
-        _from_pod("UNDERSTUDY_POD_NAME", "metadata.name"),
-    )
+    pod_uid = _from_pod("UNDERSTUDY_POD_UID", "metadata.uid")
+    pod_name = _from_pod("UNDERSTUDY_POD_NAME", "metadata.name")
     start = str(uuid.uuid4())
     holder = holder_id(pod_uid, start)
     api = await ApiServer.connect(settings.timings.request, settings.namespace)
+    recorder = EventRecorder(api, pod_name, pod_uid, log)
+    try:
+        rollout = await Rollout.of(api, pod_name, log)
+    except BaseException:
+        await api.close()
+        raise
     path = Path(os.environ.get("UNDERSTUDY_TERMINATION_LOG", "/dev/termination-log"))
     try:
         write_termination_message(holder, path)
     except OSError as error:  # without it a takeover waits for the lease, and is as safe
         log.say("no-termination-message", f"{path}: {error.strerror}; a takeover from this replica waits for its lease")
-    documents = KubernetesDocumentStore(api, ConfigMapShape(), log=log)
-    lock = documents if settings.lock_kind == "configmap" else KubernetesDocumentStore(api, LeaseShape(), log=log)
 
     def evidence(replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]) -> KubeletWatch:
         del replicas
@@ -104,12 +121,43 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
 
     async def close() -> None:
         alive.leave()
+        await recorder.close()
         await api.close()
 
-    floor = FilesystemDocumentStore(settings.home / "floor", settings.timings.request)
     alive = Alive(settings.home / "alive" / start)
-    address = f"{ip}:8080" if (ip := os.environ.get("UNDERSTUDY_POD_IP")) else ""
-    return Place(holder, pod_name, address, documents, lock, floor, alive, evidence, close, api.sent)
+    return Place(
+        holder=holder,
+        host=pod_name,
+        address=f"{ip}:8080" if (ip := os.environ.get("UNDERSTUDY_POD_IP")) else "",
+        documents=KubernetesDocumentStore(api, log=log),
+        lock=lock_store(api, settings.lock_kind, log),
+        floor=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
+        alive=alive,
+        evidence=evidence,
+        close=close,
+        requests=api.sent,
+        workload=rollout.workload,
+        revision=rollout.revision,
+        look_up_revision=rollout.look,
+    )
+
+
+def lock_store(api: ApiServer, kind: str, log: Log | None = None) -> DocumentStore:
+    """Where locks of ``kind`` are kept: ``lease``, ``configmap`` or ``multi``."""
+    from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape
+    from understudy.election.multi import MultiStore
+
+    lease = KubernetesDocumentStore(api, LeaseShape(), log=log)
+    configmap = KubernetesDocumentStore(api, ConfigMapShape(), log=log)
+    match kind:
+        case "lease":
+            return lease
+        case "configmap":
+            return configmap
+        case "multi":
+            return MultiStore(configmap, lease)
+        case _:
+            raise SettingsError(f"unknown lock {kind!r}", where="--lock", remedy="Choose lease, configmap or multi")
 
 
 def _from_pod(variable: str, field: str) -> str:

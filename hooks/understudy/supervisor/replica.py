@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.clock import BootClock, instant
@@ -29,6 +30,7 @@ from understudy.errors import (
 )
 from understudy.events import Log
 from understudy.fencing.token import Token
+from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.replicas import ReplicaStore
 from understudy.messages import (
@@ -49,12 +51,13 @@ from understudy.processes import time_namespace
 from understudy.supervisor import restart
 from understudy.supervisor.child import Driver
 from understudy.supervisor.claims import JobClaims
-from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Stop
+from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Met, Stop
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Seat
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.workload import intruder
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
 _YIELD = 15.0
@@ -85,11 +88,13 @@ class Replica:
             self,
             log,
             floor=self._highest_epoch,
-            generation=settings.generation,
+            generation=settings.digest,
             lock_kind=settings.lock_kind,
+            workload=place.workload,
         )
         self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died)
-        self._roster = Roster(self._replicas, place, settings.generation, self._clock, log, self._evidence.is_dead)
+        self._generation = Generation(place.revision, settings.digest, place.workload)
+        self._roster = Roster(self._replicas, place, lambda: self._generation, self._clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(self._clock, fence, live_within=2 * settings.timings.retry)
         self._seat = Seat(
@@ -135,15 +140,18 @@ class Replica:
             job = await self._jobs.read()
             if job is not None and job.status.terminal:
                 return self._already_ended(job)
+            if job is not None:
+                self._generation = self._generation.numbered(job.generation)
             await self._publish()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
-            tasks.append(asyncio.create_task(self._feel_pulse()))
+            tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
             self._respawn()
             return await self._handle()
-        except UnderstudyError:
+        except UnderstudyError as error:
+            self._log.tell("stopped-for", str(error))
             await self._retire()
             raise
         finally:
@@ -156,10 +164,20 @@ class Replica:
             await self._place.close()
 
     async def _feel_pulse(self) -> None:
-        """Note for the probes when the elector last had its turn."""
+        """Note for the probes when the elector last had its turn, and tell of writes that the fence refused."""
         while True:
             self.health.turned_at = self._elector.turned_at
+            known = self.health.fence.refused
+            self.health.fence.look()
+            if self.health.fence.refused > known:
+                told = f"{self.health.fence.refused - known} writes of this replica's driver came too late, and changed nothing"
+                self._log.say("stale-write-refused", told, refused=self.health.fence.refused)
             await asyncio.sleep(self._settings.timings.retry / 2)
+
+    async def _look_for_intruders(self) -> None:
+        if workload := self._place.workload:
+            pause = self._settings.timings.retry
+            self._happenings.put_nowait(Met(await intruder(lambda: self._elector.view, workload, pause)))
 
     async def _handle(self) -> int:
         while True:
@@ -185,6 +203,24 @@ class Replica:
                 return await self._lead(epoch)
             case Lost(reason):
                 await self._step_down(reason)
+            case Heard() | Exited() | Died() | Finished():
+                return await self._answer_driver(happening)
+            case JobEnded(job):
+                return self._already_ended(job)
+            case Stop(why):
+                return await self._stop(why)
+            case Met(workload) if self._epoch is None:
+                raise IdentityConflict(
+                    f"the workload {workload} runs this cluster id, and its leader lives",
+                    where="--cluster-id",
+                    remedy="Give each workload a cluster id of its own, or delete the other one first",
+                )
+            case Met():
+                pass  # it led while we did not; now we do, so it is gone
+        return None
+
+    async def _answer_driver(self, happening: Heard | Exited | Died | Finished) -> int | None:
+        match happening:
             case Heard(driver, message) if driver is self._driver:
                 await self._hear(message)
             case Exited(driver, status) if driver is self._driver:
@@ -193,11 +229,7 @@ class Replica:
                 return await self._recover(reason)
             case Finished() if self._epoch is not None:
                 return await self._end_job(Status.FINISHED, "the script ended")
-            case JobEnded(job):
-                return self._already_ended(job)
-            case Stop(why):
-                return await self._stop(why)
-            case Heard() | Exited() | Died() | Finished():
+            case _:
                 pass  # of a driver, or a time as leader, that is over
         return None
 
@@ -227,7 +259,14 @@ class Replica:
         """A new token for one start of a driver. False when the lock was lost on the way: the elector says so by itself."""
         began = time.monotonic()
         self._ended_job = None
-        job = await self._claims.begin_attempt(epoch, self._elector)
+        try:
+            job = await self._claims.begin_attempt(epoch, self._generation, self._elector)
+        except Superseded as newer:
+            self._log.say("superseded", str(newer), epoch=epoch)
+            await self._bury_driver()
+            await self._elector.release(await self._roster.successor())
+            self._respawn()
+            return False
         if job is None:
             return False
         if job.status.terminal:
@@ -479,7 +518,12 @@ class Replica:
     async def _highest_epoch(self) -> int:
         """Asked by the elector before it acquires. A job that has ended is never led again."""
         try:
-            return await self._claims.highest_epoch()
+            return await self._claims.highest_epoch(self._generation)
+        except Superseded:
+            # A rollback numbers the pods that still run its code anew.
+            revision = await self._place.look_up_revision()
+            self._generation = replace(self._generation, number=max(revision, self._generation.number))
+            raise
         except JobFailed:
             job = await self._jobs.read()
             if job is not None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from understudy.clock import Clock
 from understudy.errors import UnderstudyError
 from understudy.events import Log
+from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.messages import Standing
 from understudy.processes import boot_id
@@ -26,7 +27,7 @@ class Roster:
         self,
         replicas: ReplicaStore,
         place: Place,
-        generation: str,
+        generation: Callable[[], Generation],
         clock: Clock,
         log: Log,
         is_dead: Callable[[Replica], bool],
@@ -53,7 +54,7 @@ class Roster:
             rehearsed_at=rehearsed_at,
             held=standing.held,
             reason=standing.reason,
-            generation=self._generation,
+            generation=self._generation().number,
             pid=os.getpid(),
             host=self._place.host,
             inode=self._place.alive.inode,
@@ -76,11 +77,11 @@ class Roster:
             await self._replicas.leave(self._holder)
 
     async def successor(self) -> str | None:
-        """A living, rehearsed standby; of several, the one that rehearsed most, then last."""
+        """A living, rehearsed standby: of the newest generation, and there the one that rehearsed most, then last."""
         with suppress(UnderstudyError):
             ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
             if ready:
-                return max(ready, key=lambda each: (each.rounds, each.rehearsed_at)).holder
+                return max(ready, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
         return None
 
     async def _others(self) -> list[Replica]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from understudy.errors import ScriptProblem, SettingsError
 from understudy.settings import Timings, check_id
 
-LOCKS = ("file", "lease", "configmap")
+LOCKS = ("file", "lease", "configmap", "multi")
 REHEARSALS = ("live", "synthetic", "plan", "off")
 
 
@@ -17,7 +17,8 @@ REHEARSALS = ("live", "synthetic", "plan", "off")
 class RunSettings:
     """One replica's settings. ``rehearse_every`` and ``stop_patience`` in seconds; ``restart_window`` too.
 
-    ``lock_kind``: ``file`` on one machine; ``lease`` or ``configmap`` in a cluster, where ``namespace`` is empty for the pod's own.
+    ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
+    for the pod's own.
     ``checkpoints``: where a query without a checkpoint location of its own gets one.
     """
 
@@ -97,7 +98,7 @@ class RunSettings:
         return f"{self.cluster}-replicas"
 
     @property
-    def generation(self) -> str:
+    def digest(self) -> str:
         """Digest of what runs: script, arguments and spark-submit options. A changed script is an upgrade, not another job."""
         digest = hashlib.sha256(self.script.read_bytes())
         for part in (*self.arguments, "--", *self.submit):

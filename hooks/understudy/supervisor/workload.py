@@ -1,0 +1,95 @@
+"""Which Deployment a pod belongs to, which of its revisions it runs, and whether another Deployment has our cluster id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from understudy.documents.api_server import Answer, ApiServer, Json
+from understudy.election.facts import ElectionView
+from understudy.errors import DocumentError
+from understudy.events import Log
+
+#: The Deployment's number for a ReplicaSet. A rollback gives the old ReplicaSet a new one.
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then."""
+
+    api: ApiServer
+    replica_set: str = ""
+    workload: str = ""
+    revision: int = 0
+
+    @classmethod
+    async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
+        """Raises ``DocumentError`` when the API server does not answer, or lets us not see our own pod."""
+        answer = await _get(api, api.path("pods", pod))
+        if answer.status != 200:
+            raise DocumentError(
+                f"this service account may not see its own pod: {answer.reason}",
+                where=pod,
+                remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
+            )
+        owner = _controller(answer.body)
+        if owner.get("kind") != "ReplicaSet":
+            return cls(api)
+        found = await _get(api, api.path("replicasets", owner["name"], "apps/v1"))
+        if found.status != 200:
+            log.say(
+                "no-revision",
+                f"which revision this pod runs cannot be seen, so generations are told by their order of start: {found.reason}",
+            )
+            return cls(api)
+        deployment = _controller(found.body)
+        if deployment.get("kind") != "Deployment":
+            return cls(api)
+        workload = f"{deployment['name']}/{deployment['uid']}"
+        return cls(api, owner["name"], workload, _revision(found.body))
+
+    async def look(self) -> int:
+        """The revision now; 0 if it cannot be seen."""
+        if not self.replica_set:
+            return 0
+        found = await _get(self.api, self.api.path("replicasets", self.replica_set, "apps/v1"))
+        return _revision(found.body) if found.status == 200 else 0
+
+
+async def intruder(view: Callable[[], ElectionView], workload: str, pause: float) -> str:
+    """The other workload that leads our cluster id, once its leader was seen to renew; looks every ``pause`` seconds."""
+    seen: tuple[str, str | None] | None = None
+    while True:
+        now = view()
+        foreign = now.leader is not None and now.workload not in ("", workload)
+        if now.leader is not None and foreign:
+            if seen is not None and seen[0] == now.leader and seen[1] != now.revision:
+                return now.workload
+            seen = seen if seen is not None and seen[0] == now.leader else (now.leader, now.revision)
+        else:
+            seen = None
+        await asyncio.sleep(pause)
+
+
+def _controller(thing: Json) -> dict[str, Any]:
+    owners = thing["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), {})
+
+
+def _revision(replica_set: Json) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(_REVISION, "")
+    return int(text) if text.isdigit() else 0
+
+
+async def _get(api: ApiServer, path: str) -> Answer:
+    try:
+        return await api.request("GET", path)
+    except OSError as error:
+        raise DocumentError(
+            f"the API server does not answer: {str(error) or type(error).__name__}",
+            where=path,
+            remedy="Is it reachable from here, and does a NetworkPolicy let us out?",
+        ) from error

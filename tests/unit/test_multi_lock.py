@@ -1,0 +1,203 @@
+"""The lock ``multi`` beside electors that know only one of its halves."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.unit.election_builders import FAST, NAME, Call, Member, Wire, join, virtually
+from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
+from understudy.documents.model import Outcome
+from understudy.election.facts import Role
+from understudy.election.multi import MultiStore
+from understudy.election.records import Free, Held, sight_of
+
+
+class Fleet:
+    """Replicas of both generations over the same two servers."""
+
+    def __init__(self) -> None:
+        self.first, self.second = MemoryServer(), MemoryServer()
+
+    def multi(self, holder: str) -> Member:
+        return join(self.first, holder, second=self.second)
+
+    def only_first(self, holder: str) -> Member:
+        return join(self.first, holder)
+
+    def only_second(self, holder: str) -> Member:
+        return join(self.second, holder)
+
+    async def holders(self) -> list[str]:
+        found = []
+        for server in (self.first, self.second):
+            sight = sight_of(await MemoryDocumentStore(server).read(NAME))
+            found.append(sight.holder if isinstance(sight, Held) else "")
+        return found
+
+
+def test_a_leader_holds_both() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        await fleet.multi("new").until(Role.LEADING)
+        assert await fleet.holders() == ["new", "new"]
+
+    virtually(run())
+
+
+def test_whoever_holds_one_half_keeps_it_away_for_as_long_as_it_renews() -> None:
+    async def run(which: str) -> None:
+        fleet = Fleet()
+        old = fleet.only_first("old") if which == "first" else fleet.only_second("old")
+        await old.until(Role.LEADING)
+        new = fleet.multi("new")
+        await asyncio.sleep(10 * FAST.lease)
+        assert (old.role(), new.role()) == (Role.LEADING, Role.STANDBY)
+        old.die()
+        await new.until(Role.LEADING)
+        assert await fleet.holders() == ["new", "new"]
+
+    virtually(run("first"))
+    virtually(run("second"))
+
+
+def test_it_keeps_both_kinds_away() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        new = fleet.multi("new")
+        await new.until(Role.LEADING)
+        others = [fleet.only_first("one"), fleet.only_second("two")]
+        await asyncio.sleep(10 * FAST.lease)
+        assert new.role() is Role.LEADING
+        assert [other.role() for other in others] == [Role.STANDBY, Role.STANDBY]
+
+    virtually(run())
+
+
+def test_two_holders_who_do_not_know_each_other_both_have_to_fall_silent() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        one, two = fleet.only_first("one"), fleet.only_second("two")
+        await one.until(Role.LEADING)
+        await two.until(Role.LEADING)
+        new = fleet.multi("new")
+        one.die()
+        await asyncio.sleep(5 * FAST.lease)
+        assert new.role() is Role.STANDBY
+        two.die()
+        await new.until(Role.LEADING)
+
+    virtually(run())
+
+
+def test_an_epoch_is_above_both_halves() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        for _ in range(3):
+            old = fleet.only_second("old")
+            await old.until(Role.LEADING)
+            await old.step_down(None)
+            old.die()
+        new = fleet.multi("new")
+        await new.until(Role.LEADING)
+        assert new.driver.epochs[-1] > 3
+
+    virtually(run())
+
+
+def test_a_first_half_won_in_vain_is_given_back() -> None:
+    """Somebody takes the second between our two writes: whoever waits for the first must not wait for us."""
+
+    async def run() -> None:
+        fleet = Fleet()
+        new = fleet.multi("new")
+        assert new.second is not None
+        taken = MemoryDocumentStore(fleet.second)
+
+        async def too_late(call: Call[Outcome]) -> Outcome:
+            other = fleet.only_second("other")
+            await other.until(Role.LEADING)
+            return await call()
+
+        new.second.write = too_late
+        await asyncio.sleep(FAST.retry)
+        assert isinstance(sight_of(await MemoryDocumentStore(fleet.first).read(NAME)), Free)
+        assert isinstance(sight_of(await taken.read(NAME)), Held)
+        assert new.role() is not Role.LEADING
+
+    virtually(run())
+
+
+def test_a_renewal_whose_second_half_got_lost_is_neither_confirmed_nor_a_loss() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        new = fleet.multi("new")
+        await new.until(Role.LEADING)
+        assert new.second is not None
+        confirmed = new.driver.sent[-1]
+        new.second.inner.inject(Fault.LOST_REQUEST)
+        await asyncio.sleep(FAST.retry * 1.5)
+        assert new.driver.sent[-1] == confirmed
+        await asyncio.sleep(2 * FAST.retry)
+        assert new.driver.sent[-1] > confirmed
+        assert new.driver.losses == []
+
+    virtually(run())
+
+
+def test_a_crash_between_the_halves_blocks_nobody_for_longer_than_a_lease() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        old = fleet.multi("old")
+        assert old.second is not None
+        old.second.inner.inject(*[Fault.LOST_REQUEST] * 3)
+        await asyncio.sleep(FAST.retry / 2)
+        old.die()
+        assert await fleet.holders() == ["old", ""]
+        await fleet.multi("new").until(Role.LEADING, within=2 * FAST.lease)
+
+    virtually(run())
+
+
+def test_what_cannot_be_read_in_either_half_is_not_free() -> None:
+    async def run(which: str) -> None:
+        fleet = Fleet()
+        old = fleet.multi("old")
+        await old.until(Role.LEADING)
+        old.die()
+        (fleet.first if which == "first" else fleet.second).overwrite(NAME, b"{half")
+        new = fleet.multi("new")
+        await asyncio.sleep(5 * FAST.lease)
+        assert new.role() is Role.STANDBY
+        assert "refused" in new.events
+
+    virtually(run("first"))
+    virtually(run("second"))
+
+
+def test_a_live_holder_writes_a_damaged_half_again() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        new = fleet.multi("new")
+        await new.until(Role.LEADING)
+        fleet.second.overwrite(NAME, b"")
+        await asyncio.sleep(3 * FAST.retry)
+        assert await fleet.holders() == ["new", "new"]
+        assert new.driver.losses == []
+
+    virtually(run())
+
+
+def test_it_is_seen_as_it_stands_by_watching_either_half() -> None:
+    async def run() -> None:
+        fleet = Fleet()
+        new = fleet.multi("new")
+        await new.until(Role.LEADING)
+        clock = new.clock
+        store = MultiStore(*(Wire(MemoryDocumentStore(server), clock) for server in (fleet.first, fleet.second)))
+        async for document in store.watch(NAME):
+            assert document is not None
+            assert document.leader is not None
+            assert document.leader.holder == "new"
+            break
+
+    virtually(run())
