@@ -25,7 +25,11 @@ ALIVE_VARIABLE = "UNDERSTUDY_ALIVE"
 
 @dataclass(frozen=True, slots=True)
 class DriverSpec:
-    """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON."""
+    """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON.
+
+    ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
+    is how many to ask for at the grant; 0 leaves that to Spark.
+    """
 
     holder: str
     cluster: str
@@ -46,6 +50,9 @@ class DriverSpec:
     script: str
     arguments: list[str] = field(default_factory=list)
     submit: list[str] = field(default_factory=list)
+    defaults: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    executors: int = 0
 
     def encode(self) -> str:
         return json.dumps(asdict(self))

@@ -93,6 +93,13 @@ def run(
             show_default="below --ha-dir, off a cluster",
         ),
     ] = "",
+    scratch: Annotated[
+        str,
+        typer.Option(help="Where rehearsals write, if executors run elsewhere.", show_default="this machine's disk"),
+    ] = "",
+    standby_executors: Annotated[
+        int, typer.Option(help="Executor pods a standby keeps warm, with --master k8s://….")
+    ] = 1,
     listen: Annotated[
         str,
         typer.Option(
@@ -153,6 +160,8 @@ def run(
         lock_kind=lock or ("lease" if os.environ.get("KUBERNETES_SERVICE_HOST") else "file"),
         namespace=namespace,
         checkpoints=checkpoints,
+        scratch=scratch,
+        standby_executors=standby_executors,
     )
     if not listen and settings.in_cluster:
         listen = "0.0.0.0:8080"  # the pod's own network namespace; a NetworkPolicy says who may

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark import java_gateway
@@ -31,14 +30,17 @@ _CLOCK_TOLERANCE = 100_000_000
 
 
 def submit_arguments(spec: DriverSpec) -> str:
-    """``PYSPARK_SUBMIT_ARGS``: the user's spark-submit options first, then what the fence needs.
+    """``PYSPARK_SUBMIT_ARGS``: what the user may change, the user's own spark-submit options, then what has to be.
 
     spark-submit lets the last ``--conf`` win, and the fence must win; a user's own value for one of these is refused rather
     than overridden in silence (``refuse_foreign_fence``).
     """
-    ours = {**FENCE, "spark.python.daemon.module": "understudy.driver.worker_daemon"}
-    confs = [part for key, value in ours.items() for part in ("--conf", f"{key}={value}")]
-    return shlex.join([*spec.submit, *confs, "pyspark-shell"])
+    ours = {**FENCE, "spark.python.daemon.module": "understudy.driver.worker_daemon", **spec.settings}
+    return shlex.join([*_confs(spec.defaults), *spec.submit, *_confs(ours), "pyspark-shell"])
+
+
+def _confs(settings: Mapping[str, str]) -> list[str]:
+    return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
 
 
 def refuse_foreign_fence(settings: Mapping[str, str | None], where: str) -> None:
@@ -49,13 +51,6 @@ def refuse_foreign_fence(settings: Mapping[str, str | None], where: str) -> None
             raise EnvironmentProblem(
                 f"{key} is {value}", where=where, remedy=f"Remove it: without {ours} a stale leader could write"
             )
-
-
-def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
-    """The ``--conf key=value`` of spark-submit options, in either of its spellings."""
-    pairs = [option.removeprefix("--conf=") for option in submit if option.startswith("--conf=")]
-    pairs += [value for option, value in itertools.pairwise(submit) if option in ("--conf", "-c")]
-    return {key.strip(): value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from understudy.clock import instant
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.jvm import prepare, refuse_foreign_fence, settings_of
+from understudy.driver.jvm import prepare, refuse_foreign_fence
 from understudy.driver.patches import install
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.stage import Stage
@@ -36,6 +36,7 @@ from understudy.messages import (
     encode,
 )
 from understudy.processes import die_with_parent, time_namespace
+from understudy.submit import settings_of
 
 #: Exit code of a driver that lost the right to write.
 LOST = 75
@@ -74,9 +75,9 @@ class Channel:
 def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     script = Path(spec.script)
     gatekeeper: Gatekeeper
-    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, Path(spec.scratch), channel.say)
+    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, channel.say)
     gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held)
-    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), channel.say)
+    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), channel.say, spec.executors)
 
     def attached(gateway: Any) -> None:
         stage.attached(gateway.jvm)

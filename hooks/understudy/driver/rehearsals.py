@@ -10,7 +10,6 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from understudy.messages import Message, Standing
@@ -25,7 +24,7 @@ _QUIET = 2.0
 class Rehearsals:
     """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
 
-    def __init__(self, mode: str, rounds: int, every: float, scratch: Path, say: Callable[[Message], None]) -> None:
+    def __init__(self, mode: str, rounds: int, every: float, scratch: str, say: Callable[[Message], None]) -> None:
         self._mode = mode
         self._rounds = rounds
         self._every = every
@@ -123,7 +122,7 @@ class Rehearsals:
                 deferred.table,
                 deferred.scene.java_conf,
                 deferred.checkpoint,
-                str(self._scratch / f"q{index}"),
+                f"{self._scratch}/q{index}",
                 self._mode,
             )
             with self._lock:

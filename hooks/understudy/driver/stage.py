@@ -16,6 +16,7 @@ from typing import IO, Any, Self
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
+from understudy.driver.executors import ask_for
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.queries import Deferred
 from understudy.driver.rehearsals import Rehearsals
@@ -34,8 +35,14 @@ _ALMOST_DONE_MS = 50
 
 class Stage:
     def __init__(
-        self, gatekeeper: Gatekeeper, rehearsals: Rehearsals, fence_log: Path, say: Callable[[Message], None]
+        self,
+        gatekeeper: Gatekeeper,
+        rehearsals: Rehearsals,
+        fence_log: Path,
+        say: Callable[[Message], None],
+        executors: int = 0,
     ) -> None:
+        self._executors = executors
         self._fence_log = fence_log
         self.gatekeeper = gatekeeper
         self._rehearsals = rehearsals
@@ -132,6 +139,8 @@ class Stage:
                 return
             self._taken_over = True
             deferred = list(self._deferred)
+        if self._executors:
+            threading.Thread(target=ask_for, args=(self._executors,), name="executors", daemon=True).start()
         if deferred:
             threading.Thread(target=self._take_over, args=(deferred,), name="takeover").start()
 

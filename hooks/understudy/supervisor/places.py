@@ -25,6 +25,7 @@ from understudy.supervisor.settings import RunSettings
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
+    from understudy.supervisor.native import Native
 
 
 class Evidence(Protocol):
@@ -49,7 +50,7 @@ class Place:
 
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
-    be seen. ``look_up_revision`` asks again.
+    be seen. ``look_up_revision`` asks again. ``native`` is there when executors are pods.
     """
 
     holder: str
@@ -64,6 +65,7 @@ class Place:
     requests: dict[str, int]
     workload: str = ""
     revision: int = 0
+    native: Native | None = None
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
 
@@ -95,6 +97,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     from understudy.documents.api_server import ApiServer
     from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.supervisor.kubelet import KubeletWatch, holder_id, write_termination_message
+    from understudy.supervisor.native import Native
     from understudy.supervisor.recorder import EventRecorder
     from understudy.supervisor.workload import Rollout
 
@@ -104,8 +107,12 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     holder = holder_id(pod_uid, start)
     api = await ApiServer.connect(settings.timings.request, settings.namespace)
     recorder = EventRecorder(api, pod_name, pod_uid, log)
+    address = os.environ.get("UNDERSTUDY_POD_IP", "")
     try:
         rollout = await Rollout.of(api, pod_name, log)
+        native = Native.of(
+            settings.submit, api, settings.cluster, start, pod_name, address, rollout.image, settings.standby_executors
+        )
     except BaseException:
         await api.close()
         raise
@@ -128,7 +135,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     return Place(
         holder=holder,
         host=pod_name,
-        address=f"{ip}:8080" if (ip := os.environ.get("UNDERSTUDY_POD_IP")) else "",
+        address=f"{address}:8080" if address else "",
         documents=KubernetesDocumentStore(api, log=log),
         lock=lock_store(api, settings.lock_kind, log),
         floor=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
@@ -139,6 +146,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
         workload=rollout.workload,
         revision=rollout.revision,
         look_up_revision=rollout.look,
+        native=native,
     )
 
 

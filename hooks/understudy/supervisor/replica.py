@@ -102,6 +102,7 @@ class Replica:
             self._holder,
             place.alive,
             fence_jar,
+            place.native,
             self._overhear,
             lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
         )
@@ -247,6 +248,8 @@ class Replica:
         if (job := self._ended_job) is not None:
             await self._retire()
             return self._already_ended(job)
+        if self._place.native is not None:
+            await self._place.native.clear(await self._roster.standbys(), self._log)
         if self._driver is None:
             self._start(idle=False)
         else:

@@ -84,6 +84,16 @@ class Roster:
                 return max(ready, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
         return None
 
+    async def standbys(self) -> list[str]:
+        """Starts of the supervisors that stand by, as far as they said so. None of them when that cannot be read."""
+        with suppress(UnderstudyError):
+            return [
+                each.holder.rpartition("_")[2]
+                for each in await self._others()
+                if each.role == "standby" and not self._is_dead(each)
+            ]
+        return []
+
     async def _others(self) -> list[Replica]:
         return [each for each in await self._replicas.read() if each.holder != self._holder]
 

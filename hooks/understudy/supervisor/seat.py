@@ -15,6 +15,7 @@ from understudy.messages import DriverSpec, Granted, Message
 from understudy.processes import Alive
 from understudy.settings import Timings
 from understudy.supervisor.child import Driver, may_lower_priority, new_gate
+from understudy.supervisor.native import Native, wanted
 from understudy.supervisor.settings import RunSettings
 
 
@@ -36,6 +37,7 @@ class Seat:
         holder: str,
         alive: Alive,
         fence_jar: Path,
+        native: Native | None,
         heard: Callable[[Driver, Message], None],
         exited: Callable[[Driver, int], None],
     ) -> None:
@@ -43,6 +45,7 @@ class Seat:
         self._holder = holder
         self._alive = alive
         self._fence_jar = fence_jar
+        self._native = native
         self._heard = heard
         self._exited = exited
         self._scratch = settings.home / "scratch" / holder
@@ -63,8 +66,8 @@ class Seat:
             fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
-            scratch=str(self._scratch),
-            rehearse=settings.rehearse,
+            scratch=f"{settings.scratch.rstrip('/')}/{self._holder}" if settings.scratch else str(self._scratch),
+            rehearse=settings.rehearse if self._native is None or settings.standby_executors else "off",
             rounds=settings.rehearse_rounds,
             every=settings.rehearse_every,
             parent=os.getpid(),
@@ -72,6 +75,9 @@ class Seat:
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
             submit=list(settings.submit),
+            defaults=self._native.defaults() if self._native is not None else {},
+            settings=self._native.settings(settings.submit) if self._native is not None else {},
+            executors=wanted(settings.submit) if self._native is not None else 0,
         )
         self.driver = Driver(spec, gate, self._alive, self._heard, self._exited)
 

@@ -19,7 +19,9 @@ class RunSettings:
 
     ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
     for the pod's own.
-    ``checkpoints``: where a query without a checkpoint location of its own gets one.
+    ``checkpoints``: where a query without a checkpoint location of its own gets one. ``scratch``: where rehearsals write; empty for
+    this machine's disk, which executors on other machines do not reach. ``standby_executors``: how many a standby keeps warm where
+    executors are pods.
     """
 
     script: Path
@@ -39,6 +41,8 @@ class RunSettings:
     lock_kind: str = "file"
     namespace: str = ""
     checkpoints: str = ""
+    scratch: str = ""
+    standby_executors: int = 1
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
@@ -59,7 +63,7 @@ class RunSettings:
             raise SettingsError(
                 f"unknown mode {self.rehearse!r}", where="--rehearse", remedy=f"Choose one of {', '.join(REHEARSALS)}"
             )
-        for name, least in (("rehearse_rounds", 1), ("restart_attempts", 0)):
+        for name, least in (("rehearse_rounds", 1), ("restart_attempts", 0), ("standby_executors", 0)):
             if getattr(self, name) < least:
                 raise SettingsError(
                     f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"

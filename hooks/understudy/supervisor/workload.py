@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from understudy.documents.api_server import Answer, ApiServer, Json
 from understudy.election.facts import ElectionView
 from understudy.errors import DocumentError
 from understudy.events import Log
+
+if TYPE_CHECKING:
+    from understudy.documents.api_server import Answer, ApiServer, Json
 
 #: The Deployment's number for a ReplicaSet. A rollback gives the old ReplicaSet a new one.
 _REVISION = "deployment.kubernetes.io/revision"
@@ -18,12 +20,16 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then."""
+    """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then.
+
+    ``image`` is what the pod's first container runs.
+    """
 
     api: ApiServer
     replica_set: str = ""
     workload: str = ""
     revision: int = 0
+    image: str = ""
 
     @classmethod
     async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
@@ -35,21 +41,22 @@ class Rollout:
                 where=pod,
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
             )
+        image = str(answer.body["spec"]["containers"][0]["image"])
         owner = _controller(answer.body)
         if owner.get("kind") != "ReplicaSet":
-            return cls(api)
+            return cls(api, image=image)
         found = await _get(api, api.path("replicasets", owner["name"], "apps/v1"))
         if found.status != 200:
             log.say(
                 "no-revision",
                 f"which revision this pod runs cannot be seen, so generations are told by their order of start: {found.reason}",
             )
-            return cls(api)
+            return cls(api, image=image)
         deployment = _controller(found.body)
         if deployment.get("kind") != "Deployment":
-            return cls(api)
+            return cls(api, image=image)
         workload = f"{deployment['name']}/{deployment['uid']}"
-        return cls(api, owner["name"], workload, _revision(found.body))
+        return cls(api, owner["name"], workload, _revision(found.body), image)
 
     async def look(self) -> int:
         """The revision now; 0 if it cannot be seen."""

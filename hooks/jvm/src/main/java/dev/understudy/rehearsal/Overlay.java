@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
@@ -12,9 +14,12 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 
 /**
  * One round's view of a checkpoint: the real one up to a batch, below a scratch directory that takes every write.
@@ -33,7 +38,23 @@ final class Overlay {
 
     private static final Pattern NUMBER = Pattern.compile("(\\d{1,18})(\\.compact)?");
 
+    /** Between an overlay's id and what executors need to know of it. */
+    private static final String REMOTE = "~";
+
+    private static final int REMEMBERED = 32;
+
+    /** In an executor: the overlays of other JVMs that it met last. */
+    private static final Map<String, Overlay> FOREIGN =
+            Collections.synchronizedMap(
+                    new LinkedHashMap<>() {
+                        @Override
+                        protected boolean removeEldestEntry(Map.Entry<String, Overlay> eldest) {
+                            return size() > REMEMBERED;
+                        }
+                    });
+
     final String id = UUID.randomUUID().toString();
+    private String address = id;
     private final LastBatch past;
     private final FileSystem upperFs;
     private final Path upper;
@@ -56,8 +77,12 @@ final class Overlay {
         this.upperFs = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
     }
 
-    static Overlay open(LastBatch past, Path scratch, FileSystem scratchFs) throws IOException {
+    /** @param shared whether tasks run in other JVMs, which reach {@code scratch} too */
+    static Overlay open(LastBatch past, Path scratch, FileSystem scratchFs, boolean shared) throws IOException {
         Overlay overlay = new Overlay(past, scratch, scratchFs);
+        if (shared) {
+            overlay.address = overlay.id + REMOTE + RemoteView.of(past, scratch).encode();
+        }
         overlay.upperFs.mkdirs(overlay.upper);
         // Spark refuses a checkpoint with batches but without an id, and takes two queries with one id for one query.
         try (OutputStream metadata = overlay.upperFs.create(overlay.upper("metadata"))) {
@@ -67,18 +92,39 @@ final class Overlay {
         return overlay;
     }
 
-    /** @throws FileNotFoundException once the round is over: a late task of it finds nothing to write to */
-    static Overlay of(String id) throws FileNotFoundException {
-        Overlay overlay = OPEN.get(id);
-        if (overlay == null) {
-            throw new FileNotFoundException("the rehearsal " + id + " is over");
+    /**
+     * The overlay at {@code address}, which is also found in an executor.
+     *
+     * @throws FileNotFoundException once the round is over: a late task of it finds nothing to write to. In an executor it does, and
+     *     leaves it in the shared scratch, which expires
+     */
+    static Overlay of(String address, Configuration conf) throws IOException {
+        String[] parts = address.split(REMOTE, 2);
+        Overlay overlay = OPEN.get(parts[0]);
+        if (overlay != null) {
+            return overlay;
         }
-        return overlay;
+        if (parts.length == 1 || inDriver()) {
+            throw new FileNotFoundException("the rehearsal " + parts[0] + " is over");
+        }
+        Overlay known = FOREIGN.get(address);
+        if (known == null) {
+            RemoteView view = RemoteView.decode(parts[1]);
+            Path scratch = new Path(view.scratch());
+            known = new Overlay(view.past(conf), scratch, scratch.getFileSystem(conf));
+            FOREIGN.put(address, known);
+        }
+        return known;
+    }
+
+    private static boolean inDriver() {
+        SparkEnv env = SparkEnv.get();
+        return env == null || env.executorId().equals(SparkContext.DRIVER_IDENTIFIER());
     }
 
     /** Below {@code /r/<id>}: with the checkpoint as the root of a file system Spark builds paths such as {@code rehearse://state}. */
     String root() {
-        return OverlayFileSystem.SCHEME + ":/r/" + id + "/checkpoint";
+        return OverlayFileSystem.SCHEME + ":/r/" + address + "/checkpoint";
     }
 
     /** Lets go of a query that is held before its next batch. */

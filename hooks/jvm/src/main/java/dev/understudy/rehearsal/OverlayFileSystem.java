@@ -54,12 +54,12 @@ public final class OverlayFileSystem extends FileSystem {
         return ROOT;
     }
 
-    private static Place place(Path path) throws IOException {
+    private Place place(Path path) throws IOException {
         String[] parts = path.toUri().getPath().split("/", 5); // "", "r", id, "checkpoint", rest
         if (parts.length < 4 || !parts[1].equals("r") || !parts[3].equals("checkpoint")) {
             throw new FileNotFoundException(path + " is outside of any rehearsal");
         }
-        return new Place(Overlay.of(parts[2]), parts.length < 5 ? "" : parts[4]);
+        return new Place(Overlay.of(parts[2], getConf()), parts.length < 5 ? "" : parts[4]);
     }
 
     @Override

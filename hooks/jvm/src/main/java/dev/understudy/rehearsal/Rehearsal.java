@@ -33,7 +33,7 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress;
  * own: nothing of the caller's thread (active session, job group) changes.
  *
  * <p>Not covered: sinks and {@code foreachBatch} functions of the user's, which are never called; the fence, because the rehearsal uses
- * Spark's own checkpoint manager; remote executors, because scratch must be readable by whoever runs tasks.
+ * Spark's own checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
     /** In the names of its threads and queries, by which {@link Hush} knows them. */
@@ -245,7 +245,13 @@ public final class Rehearsal {
         FileSystem scratchFs = scratch.getFileSystem(conf);
         Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
         FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
-        Overlay overlay = Overlay.open(past, mine, scratchFs);
+        boolean shared = !session.sparkContext().isLocal();
+        if (shared && scratchFs instanceof LocalFileSystem && !session.sparkContext().master().startsWith("local-cluster")) {
+            throw new IllegalStateException(
+                    "executors run elsewhere, and scratch is on this machine's disk (" + scratch + "). Give --scratch a place that all of"
+                            + " them reach, for example s3a://bucket/scratch, and let the bucket expire what is left there");
+        }
+        Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
         try {
             Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
             Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());

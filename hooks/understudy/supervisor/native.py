@@ -1,0 +1,120 @@
+"""Native mode: executors are pods that the driver makes, in the namespace of its own pod.
+
+A standby has a session of its own with a few executors, or it could rehearse nothing. The executors of a leader that is gone are
+deleted before the first batch of the next one. That is tidiness and no fence: on a node that is cut off they live on, and the
+gate and the claims are what keeps them from writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.errors import SettingsError
+from understudy.events import Log
+from understudy.submit import executors_wanted, is_native, settings_of
+
+if TYPE_CHECKING:
+    from understudy.documents.api_server import ApiServer
+
+#: On executor pods: the cluster id, and which start of a supervisor they belong to.
+EXECUTOR_OF = "understudy.dev/executor-of"
+HOLDER = "understudy.dev/holder"
+
+_TEMPLATE = Path("/opt/spark/conf/executor-pod.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Executors of the job ``cluster``, for the driver in pod ``pod``. ``start`` is the supervisor's own start."""
+
+    api: ApiServer
+    cluster: str
+    start: str
+    pod: str
+    address: str
+    image: str
+    standby_executors: int
+
+    @classmethod
+    def of(
+        cls,
+        submit: Iterable[str],
+        api: ApiServer,
+        cluster: str,
+        start: str,
+        pod: str,
+        address: str,
+        image: str,
+        warm: int,
+    ) -> Native | None:
+        """``None`` when the master is no Kubernetes cluster. Raises ``SettingsError``."""
+        options = tuple(submit)
+        if not is_native(options):
+            return None
+        if not address:
+            raise SettingsError(
+                "not set", where="UNDERSTUDY_POD_IP", remedy="Set it from the downward API: fieldRef: status.podIP"
+            )
+        return cls(api, cluster, start, pod, address, image, warm)
+
+    def defaults(self) -> dict[str, str]:
+        """What a user may set otherwise."""
+        found = {
+            "spark.kubernetes.namespace": self.api.namespace,
+            "spark.kubernetes.container.image": self.image,
+            "spark.kubernetes.executor.disableConfigMap": "true",
+        }
+        if _TEMPLATE.exists():
+            found["spark.kubernetes.executor.podTemplateFile"] = str(_TEMPLATE)
+        return found
+
+    def settings(self, submit: Iterable[str]) -> dict[str, str]:
+        """What has to be as it is: executors find their driver, belong to its pod, and can be told from others'."""
+        found = {
+            "spark.driver.host": self.address,
+            "spark.driver.bindAddress": self.address,
+            "spark.kubernetes.driver.pod.name": self.pod,
+            f"spark.kubernetes.executor.label.{EXECUTOR_OF}": self.cluster,
+            f"spark.kubernetes.executor.label.{HOLDER}": self.start,
+        }
+        if wanted(submit):
+            found["spark.executor.instances"] = str(min(self.standby_executors, wanted(submit)))
+        return found
+
+    async def clear(self, alive: Iterable[str], log: Log) -> None:
+        """Delete executors of everybody but ``alive`` (starts of supervisors) and ourselves. Never raises for an API server."""
+        keep = ",".join(sorted({self.start, *alive}))
+        from understudy.documents.api_server import forbidden
+
+        selector = f"{EXECUTOR_OF}={self.cluster},{HOLDER} notin ({keep})"
+        try:
+            answer = await self.api.request(
+                "DELETE", self.api.path("pods"), labelSelector=selector, gracePeriodSeconds="0"
+            )
+        except OSError as error:
+            log.say("executors-left", f"executors of earlier leaders were not deleted: {str(error) or 'no answer'}")
+            return
+        if answer.status == 403:
+            log.say(
+                "executors-left",
+                str(forbidden(answer, "deletecollection", "pods", self.api.namespace, self.cluster)),
+            )
+        elif answer.status == 200 and (gone := answer.body.get("items")):
+            names = [pod["metadata"]["name"] for pod in gone]
+            log.say("executors-deleted", f"{len(names)} executors of earlier leaders: {', '.join(names)}", pods=names)
+
+
+def wanted(submit: Iterable[str]) -> int:
+    """How many executors the job asks for. Raises ``SettingsError``."""
+    options = tuple(submit)
+    try:
+        return executors_wanted(options)
+    except ValueError:
+        raise SettingsError(
+            f"{settings_of(options).get('spark.executor.instances')!r} is no number of executors",
+            where="--num-executors",
+            remedy="Write --num-executors 2",
+        ) from None
