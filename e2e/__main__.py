@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from e2e import images
 from e2e.cluster.layout import CONTEXT, CONTROL, REPOSITORY, Layout
 from e2e.cluster.machines import machines
 from e2e.clusters import Given, Kind, Local, Refused, Wishes, choose
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         case Given(context):
             _say(f"in the context {context} of {wishes.kubeconfig}")
             _set_up("e2e")
+            images.build()
             return _pytest(tests, {"E2E_CONTEXT": context})
         case Kind():
             return _in_kind(tests, root=root)
@@ -66,6 +68,7 @@ def _in_kind(tests: Sequence[str], *, root: bool) -> int:
             _say("Docker cannot run kind here (see above)")
             return _in_local_cluster(tests) if root else 2
         _set_up("e2e")
+        images.build()
         return _pytest(tests, {"KUBECONFIG": str(kubeconfig), "E2E_CONTEXT": f"kind-{KIND_NAME}", "E2E_OWNED": "1"})
     finally:
         if created.returncode or not os.environ.get("E2E_KEEP"):
@@ -80,6 +83,7 @@ def _in_local_cluster(tests: Sequence[str]) -> int:
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     if owned:
         before.write_text(json.dumps(footprint(), indent=1))
+    images.build()
     try:
         if _cluster("up", "3"):
             return 1

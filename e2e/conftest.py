@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from e2e import evidence, manifests, objects
+from e2e import evidence, images, manifests, objects
 from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
 from e2e.kubectl import Cluster, NoCluster, attach, await_value
@@ -73,6 +73,13 @@ def object_store(request: pytest.FixtureRequest, cluster: Cluster, _probe: None)
     """versitygw in a namespace of its own, with an empty bucket; one for the run."""
     with _namespace(request, cluster, f"e2e-objects-{secrets.token_hex(2)}") as name:
         yield objects.install(cluster, name)
+
+
+@pytest.fixture(scope="session")
+def flights_image(cluster: Cluster) -> str:
+    """The image of ``examples/``, on every node. ``make e2e`` has built it."""
+    cluster.load(images.saved(images.FLIGHTS))
+    return images.FLIGHTS
 
 
 @contextmanager

@@ -56,6 +56,8 @@ def access(job: Job) -> list[Json]:
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(job.documents), "verbs": verbs},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [job.lock], "verbs": verbs},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
     binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-ha")
     binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-ha"}
@@ -106,6 +108,13 @@ def _pod(job: Job, labels: Json) -> Json:
                     _downward("UNDERSTUDY_POD_IP", "status.podIP"),
                     *job.environment,
                 ],
+                "ports": [{"name": "probes", "containerPort": 8080}],
+                "readinessProbe": {"httpGet": {"path": "/readyz", "port": "probes"}, "periodSeconds": 1},
+                "livenessProbe": {
+                    "httpGet": {"path": "/livez", "port": "probes"},
+                    "periodSeconds": 5,
+                    "failureThreshold": 6,
+                },
                 "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}, "limits": {"memory": job.memory}},
                 "securityContext": {
                     "allowPrivilegeEscalation": False,

@@ -1,18 +1,19 @@
 """The flights job as a user would deploy it, in a namespace of its own, with checkpoints and sinks on ``s3a://``.
 
 Watching and killing import nothing of understudy: who leads stands in the Lease, what was committed in the bucket, and a
-process of a pod is found by the pod's UID in its environment.
+process of a pod is found by the pod's UID in its environment, or by asking inside the pod.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,9 @@ from bench import observer
 from bench.data import DAYS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
+from e2e.courier import Courier
 from e2e.kubectl import Cluster
+from e2e.kubectl import Failed as Refused
 from e2e.objects import ObjectStore
 
 CLUSTER = "flights"
@@ -30,6 +33,9 @@ QUERIES = ("delays", "flights")
 #: A takeover that takes longer than this has failed, in seconds.
 PATIENCE = 120.0
 
+#: What dies: a pattern of its command line, as a shell's ``case`` knows it. The container: all of its processes.
+VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*understudy.driver*", "container": "*"}
+
 
 class Failed(AssertionError):
     pass
@@ -37,11 +43,15 @@ class Failed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """``seconds``: from just before the kill to the first new ``commits/N`` with input rows under another holder."""
+    """``seconds``: from just before the kill to the first new ``commits/N`` with input rows under another holder.
+
+    The bucket is looked into all the time; a look takes ``look_s`` seconds, by which ``seconds`` may be too long.
+    """
 
     kind: str
     seconds: float
     epoch: int
+    look_s: float
 
 
 @dataclass(slots=True)
@@ -52,29 +62,23 @@ class Production:
     logs: Path
     namespace: str
     replicas: int = 3
-    store_pid: int = field(init=False)
+    options: tuple[str, ...] = ()
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
+    courier: Courier = field(init=False)
+    takeovers: list[Takeover] = field(default_factory=list)
+    _open: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self.store_pid = next(
-            process.pid for process in observer.processes().values() if process.command.endswith("posix /data")
-        )
-        self.feed = Feed(self.input, load(), limit=DAYS)
-        self.watch = observer.CommitWatch(self.output / "checkpoints", QUERIES, poll_s=0.01)
+        bucket = self._open.enter_context(self.store.open())
+        self.courier = Courier(bucket, self.namespace, self.logs / "data", QUERIES)
+        self.courier.input.mkdir(parents=True)
+        self.feed = Feed(self.courier.input, load(), limit=DAYS)
+        self.watch = observer.CommitWatch(self.checkpoints, QUERIES, poll_s=0.01)
 
     @property
-    def directory(self) -> Path:
-        """This run's objects as files of this machine, seen through the store's own process: nodes share our kernel."""
-        return Path(f"/proc/{self.store_pid}/root/data/{self.store.bucket}/{self.namespace}")
-
-    @property
-    def input(self) -> Path:
-        return self.directory / "input"
-
-    @property
-    def output(self) -> Path:
-        return self.directory / "output"
+    def checkpoints(self) -> Path:
+        return self.courier.output / "checkpoints"
 
     def url(self, name: str) -> str:
         return f"s3a://{self.store.bucket}/{self.namespace}/{name}"
@@ -94,22 +98,29 @@ class Production:
         for name, value in s3a.items():
             submit += ["--conf", f"spark.hadoop.fs.s3a.{name}={value}"]
         return deployments.Job(
-            CLUSTER, self.namespace, self.image, script, replicas=self.replicas, submit=tuple(submit), profile="fast"
+            CLUSTER,
+            self.namespace,
+            self.image,
+            script,
+            replicas=self.replicas,
+            submit=tuple(submit),
+            options=self.options,
+            profile="fast",
         )
 
     # Up and down.
 
     def start(self, days: int = 8) -> None:
-        self.input.mkdir(parents=True)
         self.feed.feed_now(days)
+        self.courier.start()
         self.cluster.apply(self.namespace, *deployments.access(self.job), *deployments.ha_objects(self.job))
         self.deploy()
         self.feed.per_second = 0.5
         self.feed.start()
         self.watch.start()
 
-    def deploy(self) -> None:
-        self.cluster.apply(self.namespace, deployments.deployment(self.job))
+    def deploy(self, **changes: Any) -> None:
+        self.cluster.apply(self.namespace, deployments.deployment(replace(self.job, **changes)))
 
     def undeploy(self) -> None:
         self.cluster.kubectl("delete", "deployment", CLUSTER, "-n", self.namespace, "--wait=true")
@@ -118,6 +129,8 @@ class Production:
     def stop(self) -> None:
         self.feed.stop()
         self.watch.stop()
+        self.courier.stop()
+        self._open.close()
 
     # Seeing.
 
@@ -135,8 +148,8 @@ class Production:
         return str(self.lease()["spec"].get("holderIdentity") or "")
 
     def epoch(self) -> int:
-        grant = json.loads(self.lease()["metadata"]["annotations"]["understudy.dev/grant"])
-        return int(grant["body"]["token_epoch"])
+        annotations = self.lease()["metadata"].get("annotations") or {}
+        return int(json.loads(annotations["understudy.dev/grant"])["body"]["token_epoch"])
 
     def leader(self) -> Any:
         """The leader's pod."""
@@ -158,7 +171,7 @@ class Production:
         return len(uids) == self.replicas - 1 and uids <= ready
 
     def processes(self, pod: Any) -> list[observer.Process]:
-        """Every process of the pod that understudy started, found by the pod's UID in its environment."""
+        """Every process of the pod that understudy started, found by the pod's UID in its environment. Local cluster only."""
         mark = f"UNDERSTUDY_POD_UID={pod['metadata']['uid']}".encode()
         found = []
         for process in observer.processes().values():
@@ -167,19 +180,63 @@ class Production:
                     found.append(process)
         return found
 
+    def status(self) -> dict[str, Any]:
+        """What ``understudy status`` says, asked from here."""
+        command = [sys.executable, "-m", "understudy.cli.main", "status", "--json", "--cluster-id", CLUSTER]
+        command += ["--namespace", self.namespace, "--context", self.cluster.context]
+        done = subprocess.run(command, env=self.cluster.environment(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Failed(done.stderr)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def metrics(self, pod: Any) -> str:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
+        return self.cluster.kubectl("get", "--raw", path)
+
     # Killing.
 
-    def kill(self, kind: str, wanted: Callable[[observer.Process], bool]) -> Takeover:
-        """SIGKILL to the leader's processes that are ``wanted``; the takeover that follows."""
+    @staticmethod
+    def send(process: observer.Process, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+    def kill(self, kind: str) -> Takeover:
+        """SIGKILL to what ``VICTIMS`` says of the leader; the takeover that follows."""
         pod, holder = self.leader(), self.holder()
-        victims = [process for process in self.processes(pod) if wanted(process)]
+        at = self.strike(pod, kind)
+        return self.measure(kind, at, holder)
+
+    def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
+        """When the signal was sent, in seconds since 1970."""
+        if not self.cluster.local:
+            return self._strike_inside(pod, kind, number)
+        wanted = VICTIMS[kind].strip("*")
+        victims = [process for process in self.processes(pod) if wanted in process.command]
+        if kind == "container":  # its first process: the kernel takes the others along
+            own = {process.pid for process in victims}
+            victims = [process for process in victims if process.parent not in own]
         if not victims:
             raise Failed(f"{kind}: no such process in {pod['metadata']['name']}")
         at = time.time()
         for process in victims:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        return self.measure(kind, at, holder)
+            self.send(process, number)
+        return at
+
+    def _strike_inside(self, pod: Any, kind: str, number: int) -> float:
+        """From inside a container nothing can kill its first process; that one ends when all others have."""
+        script = f"date +%s.%N; kill -{number} -1"
+        if kind != "container":
+            script = (
+                "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in"
+                f" *sh\\ -c*) ;; {VICTIMS[kind]}) date +%s.%N; kill -{number} ${{p#/proc/}} ;; esac; done"
+            )
+        command = ["exec", pod["metadata"]["name"], "-n", self.namespace, "--", "sh", "-c", script]
+        try:
+            said = self.cluster.kubectl(*command)
+        except Refused as ended:  # as it killed itself, too
+            said = ended.said
+        return float(said.split()[0])
 
     def measure(self, kind: str, at: float, holder: str, *, patience: float = PATIENCE) -> Takeover:
         """Wait until somebody else than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""
@@ -193,7 +250,9 @@ class Production:
         commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken), patience)
         if commit is None:
             raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
-        return Takeover(kind, commit.seen - at, self.epoch())
+        takeover = Takeover(kind, commit.seen - at, self.epoch(), self.courier.look_s)
+        self.takeovers.append(takeover)
+        return takeover
 
     def _acquired(self) -> float:
         return datetime.fromisoformat(self.lease()["spec"]["acquireTime"]).timestamp()
@@ -206,16 +265,19 @@ class Production:
         self.feed.feed_now(DAYS)
         self.feed.close()
         self.wait_for(self._closed, "the last windows", within)
-        return verify_apart(self.input, self.output, self.logs / "verify.log")
+        sinks = self.logs / "sinks"
+        self.courier.fetch_sinks(sinks)
+        return verify_apart(self.courier.input, sinks, self.logs / "verify.log")
 
     def _closed(self) -> bool:
         target = self.feed.closing_watermark_ms()
         for query in QUERIES:
-            checkpoint = self.output / "checkpoints" / query
+            checkpoint = self.checkpoints / query
             last = observer.last_entry(checkpoint / "commits")
             mark = observer.batch_watermark_ms(checkpoint, last) if last >= 0 else None
             if mark is None or mark < target or observer.in_flight(checkpoint) is not None:
                 return False
+            self.courier.fetch(f"output/checkpoints/{query}/sources/")
             if observer.files_read(checkpoint) < self.feed.files:
                 return False
         return True

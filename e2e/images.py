@@ -1,0 +1,43 @@
+"""Images that Docker holds, as archives that a cluster can load."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from e2e.cluster.layout import REPOSITORY
+from e2e.kubectl import NoCluster, run
+
+FLIGHTS = "understudy-flights:dev"
+
+_ARCHIVES = REPOSITORY / "build" / "e2e" / "images"
+
+
+def build() -> None:
+    """The image, and the example's on top of it. What has not changed takes seconds."""
+    subprocess.run(["make", "image"], cwd=REPOSITORY, check=True)
+    subprocess.run(["docker", "build", "--quiet", "--tag", FLIGHTS, "examples"], cwd=REPOSITORY, check=True)
+
+
+def saved(name: str) -> Path:
+    """An archive of the image; written once for each of its versions."""
+    if shutil.which("docker") is None:
+        raise NoCluster(f"{name} is made with Docker, and there is none: call make e2e, or make image")
+    known = subprocess.run(
+        ["docker", "image", "inspect", "--format", "{{.Id}}", name], capture_output=True, text=True, check=False
+    )
+    if known.returncode:
+        raise NoCluster(
+            f"there is no image {name}: call make e2e, or make image and docker build --tag {name} examples"
+        )
+    identity = known.stdout.strip().removeprefix("sha256:")[:16]
+    archive = _ARCHIVES / f"{name.partition(':')[0]}-{identity}.tar"
+    if not archive.exists():
+        _ARCHIVES.mkdir(parents=True, exist_ok=True)
+        for old in _ARCHIVES.glob(f"{name.partition(':')[0]}-*.tar"):
+            old.unlink()
+        partial = archive.with_suffix(".part")
+        run(["docker", "save", "--output", str(partial), name], timeout=300)
+        partial.rename(archive)
+    return archive
