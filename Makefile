@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image demo test e2e e2e-all bench steady soak lint format lock clean
+.PHONY: help setup jar image demo test e2e e2e-all bench bench-k8s steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -19,6 +19,7 @@ help:
 	@echo 'make e2e           in a real Kubernetes cluster: the one KUBECONFIG names, else kind, else one on this machine (as root)'
 	@echo 'make e2e-all       the same with every test there is'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
+	@echo 'make bench-k8s     takeover times in a cluster, against a Deployment of one pod'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
@@ -53,6 +54,9 @@ e2e: setup
 
 e2e-all: setup
 	@$(PYTHON) -m e2e --all $(ARGS)
+
+bench-k8s: setup
+	@$(PYTHON) -m e2e --run bench.failover_k8s -n $(N)
 
 bench:
 	@tools/setup.sh jar

@@ -111,16 +111,16 @@ def summary(times: Sequence[float]) -> dict[str, float | int | None]:
     return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
 
 
-def table(times: Times) -> str:
+def table(times: Times, variants: Sequence[str] = tuple(variant.name for variant in VARIANTS)) -> str:
     lines = [
         f"{'killed':<12}"
-        + "".join(f"{variant.name + ' p50 (min–max)':>32}" for variant in VARIANTS)
+        + "".join(f"{variant + ' p50 (min–max)':>32}" for variant in variants)
         + f"{'restart ÷ ours':>16}"
     ]
     for kind, by_variant in times.items():
         cells = []
-        for variant in VARIANTS:
-            found = by_variant.get(variant.name)
+        for variant in variants:
+            found = by_variant.get(variant)
             text = f"{statistics.median(found):.2f} s ({min(found):.2f}–{max(found):.2f})" if found else "–"
             cells.append(f"{text:>32}")
         ours, restarted = by_variant.get("understudy"), by_variant.get("restart")

@@ -1,6 +1,7 @@
 """``make e2e``: choose a cluster, bring it up if need be, run the tests, and leave things as they were.
 
     python -m e2e [--all] [pytest's arguments]
+    python -m e2e --run MODULE [its arguments]        a program of ours in place of the tests
 
 KUBECONFIG, E2E_CONTEXT, E2E_CONFIRM: see ``clusters.py``. E2E_KEEP=1 keeps a cluster that this run brought up, and the
 namespaces of its tests.
@@ -32,8 +33,11 @@ KIND_NODES = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    tests = ["e2e"] if "--all" in arguments else _short_list()
-    tests += [argument for argument in arguments if argument != "--all"]
+    if arguments[:1] == ["--run"]:
+        program = list(arguments[1:])
+    else:
+        program = ["pytest", *(["e2e"] if "--all" in arguments else _short_list())]
+        program += [argument for argument in arguments if argument != "--all"]
     wishes = Wishes.of(os.environ)
     root = os.geteuid() == 0
     match choose(wishes, current_context=_current(wishes), kind=_kind_is_here(), root=root):
@@ -44,14 +48,14 @@ def main(arguments: Sequence[str]) -> int:
             _say(f"in the context {context} of {wishes.kubeconfig}")
             _set_up("e2e")
             images.build()
-            return _pytest(tests, {"E2E_CONTEXT": context})
+            return _run(program, {"E2E_CONTEXT": context})
         case Kind():
-            return _in_kind(tests, root=root)
+            return _in_kind(program, root=root)
         case Local():
-            return _in_local_cluster(tests)
+            return _in_local_cluster(program)
 
 
-def _in_kind(tests: Sequence[str], *, root: bool) -> int:
+def _in_kind(program: Sequence[str], *, root: bool) -> int:
     kubeconfig = DIRECTORY / "kind.kubeconfig"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     _say(f"making a kind cluster, {KIND_NAME}")
@@ -66,16 +70,16 @@ def _in_kind(tests: Sequence[str], *, root: bool) -> int:
         if created.returncode:
             # Nothing but trying tells whether Docker can: it needs privileged containers, and an image of 1 GB from a registry.
             _say("Docker cannot run kind here (see above)")
-            return _in_local_cluster(tests) if root else 2
+            return _in_local_cluster(program) if root else 2
         _set_up("e2e")
         images.build()
-        return _pytest(tests, {"KUBECONFIG": str(kubeconfig), "E2E_CONTEXT": f"kind-{KIND_NAME}", "E2E_OWNED": "1"})
+        return _run(program, {"KUBECONFIG": str(kubeconfig), "E2E_CONTEXT": f"kind-{KIND_NAME}", "E2E_OWNED": "1"})
     finally:
         if created.returncode or not os.environ.get("E2E_KEEP"):
             subprocess.run(["kind", "delete", "cluster", *options], check=False)
 
 
-def _in_local_cluster(tests: Sequence[str]) -> int:
+def _in_local_cluster(program: Sequence[str]) -> int:
     _set_up("cluster")
     layout = Layout.default()
     owned = CONTROL not in machines()
@@ -88,7 +92,7 @@ def _in_local_cluster(tests: Sequence[str]) -> int:
         if _cluster("up", "3"):
             return 1
         local = {"KUBECONFIG": str(layout.kubeconfig), "E2E_CONTEXT": CONTEXT, "E2E_FOOTPRINT": str(before)}
-        return _pytest(tests, {**local, "E2E_OWNED": "1"} if owned else local)
+        return _run(program, {**local, "E2E_OWNED": "1"} if owned else local)
     finally:
         if owned and not os.environ.get("E2E_KEEP"):
             _cluster("down")
@@ -122,8 +126,8 @@ def _cluster(*command: str) -> int:
     return subprocess.run([sys.executable, "-m", "e2e.cluster", *command], cwd=REPOSITORY, check=False).returncode
 
 
-def _pytest(tests: Sequence[str], environment: Mapping[str, str]) -> int:
-    command = [sys.executable, "-m", "pytest", *tests]
+def _run(program: Sequence[str], environment: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", *program]
     return subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **environment}, check=False).returncode
 
 

@@ -10,7 +10,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job in one namespace. ``command`` is the script and its arguments, ``options`` those of ``understudy run``."""
+    """One job in one namespace. ``command`` is the script and its arguments, ``options`` those of ``understudy run``.
+
+    ``plain``: the script alone under spark-submit, as users deploy it today. ``avoid``: a node that pods keep away from.
+    """
 
     cluster: str
     namespace: str
@@ -22,6 +25,8 @@ class Job:
     submit: tuple[str, ...] = ()
     environment: tuple[Json, ...] = ()
     memory: str = "1400Mi"
+    plain: bool = False
+    avoid: str = ""
     labels: Json = field(default_factory=dict)
 
     @property
@@ -77,9 +82,29 @@ def deployment(job: Job) -> Json:
     return made
 
 
+_PROBES: Json = {
+    "ports": [{"name": "probes", "containerPort": 8080}],
+    "readinessProbe": {"httpGet": {"path": "/readyz", "port": "probes"}, "periodSeconds": 1},
+    "livenessProbe": {"httpGet": {"path": "/livez", "port": "probes"}, "periodSeconds": 5, "failureThreshold": 6},
+}
+
+
 def _pod(job: Job, labels: Json) -> Json:
-    run = ["run", "--cluster-id", job.cluster, "--ha-dir", "/var/lib/understudy", "--profile", job.profile]
+    run = [
+        "run",
+        "--cluster-id",
+        job.cluster,
+        "--ha-dir",
+        "/var/lib/understudy",
+        "--profile",
+        job.profile,
+        *job.options,
+    ]
+    program: Json = {"args": [*run, *job.submit, *job.command], **_PROBES}
+    if job.plain:
+        program = {"command": ["/usr/bin/tini", "--", "/opt/spark/bin/spark-submit", *job.submit, *job.command]}
     return {
+        **(_away_from(job.avoid) if job.avoid else {}),
         "serviceAccountName": job.cluster,
         "terminationGracePeriodSeconds": 30,
         "securityContext": {
@@ -101,20 +126,13 @@ def _pod(job: Job, labels: Json) -> Json:
                 "name": "driver",
                 "image": job.image,
                 "imagePullPolicy": "Never",
-                "args": [*run, *job.options, *job.submit, *job.command],
+                **program,
                 "env": [
                     _downward("UNDERSTUDY_POD_UID", "metadata.uid"),
                     _downward("UNDERSTUDY_POD_NAME", "metadata.name"),
                     _downward("UNDERSTUDY_POD_IP", "status.podIP"),
                     *job.environment,
                 ],
-                "ports": [{"name": "probes", "containerPort": 8080}],
-                "readinessProbe": {"httpGet": {"path": "/readyz", "port": "probes"}, "periodSeconds": 1},
-                "livenessProbe": {
-                    "httpGet": {"path": "/livez", "port": "probes"},
-                    "periodSeconds": 5,
-                    "failureThreshold": 6,
-                },
                 "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}, "limits": {"memory": job.memory}},
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
@@ -129,6 +147,12 @@ def _pod(job: Job, labels: Json) -> Json:
         ],
         "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "state", "emptyDir": {}}],
     }
+
+
+def _away_from(node: str) -> Json:
+    elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def _downward(name: str, path: str) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -63,6 +64,7 @@ class Production:
     namespace: str
     replicas: int = 3
     options: tuple[str, ...] = ()
+    plain: bool = False
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
     courier: Courier = field(init=False)
@@ -106,6 +108,9 @@ class Production:
             submit=tuple(submit),
             options=self.options,
             profile="fast",
+            plain=self.plain,
+            # where the object store is, and who loses it has lost more than a node
+            avoid="node1" if self.cluster.local else "",
         )
 
     # Up and down.

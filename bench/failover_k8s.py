@@ -1,0 +1,209 @@
+"""Takeover times in a cluster beside what a user has today, measured in one run (``make bench-k8s``).
+
+``understudy``  three replicas in a Deployment, checkpoints on ``s3a://``, profile ``fast``
+``restart``     the same script under spark-submit in a Deployment of one pod; a fresh pod for every trial, so no crash loop's
+                back-off is counted against it
+
+From the signal to the first new ``commits/N`` with input rows in the bucket, looked at from outside. The variants take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.failover import Times, shares, summary, table
+from bench.phases import phases_of
+from bench.tails import Said, parse_event
+from e2e import images, manifests, objects
+from e2e.kubectl import Cluster, attach, await_value
+from e2e.kubectl import Failed as Refused
+from e2e.production import Failed, Production
+
+KINDS = {
+    "understudy": ("sigterm", "jvm", "container", "cut"),
+    "restart": ("sigterm", "container"),
+}
+VARIANTS = ("understudy", "restart")
+
+
+def trial(production: Production, kind: str) -> float:
+    """Seconds until somebody else commits; everybody is ready before."""
+    production.feed.per_second = 2.0
+    try:
+        return _plain(production, kind) if production.plain else _replicated(production, kind)
+    finally:
+        production.feed.per_second = 0.5
+
+
+def _replicated(production: Production, kind: str) -> float:
+    pod, holder, began = production.leader(), production.holder(), time.time()
+    node = pod["spec"]["nodeName"].removeprefix("node")
+    match kind:
+        case "sigterm":
+            at = time.time()
+            _delete(production, pod)
+        case "cut":
+            at = time.time()
+            production.cluster.machine("cut", node)
+        case _:
+            at = production.strike(pod, kind)
+    try:
+        takeover = production.measure(kind, at, holder)
+    finally:
+        if kind == "cut":
+            production.cluster.machine("heal", node)
+    if kind == "container":
+        _delete(production, pod, "--grace-period=0", "--force")
+    _show(production, kind, takeover.seconds, at, began)
+    return takeover.seconds
+
+
+def _plain(production: Production, kind: str) -> float:
+    (pod,) = production.pods()
+    if kind == "container":
+        at = production.strike(pod, kind)
+        _delete(production, pod, "--grace-period=0", "--force")
+    else:
+        at = time.time()
+        _delete(production, pod)
+
+    def successor() -> float | None:
+        for other in production.pods():
+            if other["metadata"]["uid"] != pod["metadata"]["uid"]:
+                for status in other["status"].get("containerStatuses", []):
+                    started = status["state"].get("running", {}).get("startedAt")
+                    if started:
+                        return datetime.fromisoformat(started).timestamp()
+        return None
+
+    began = await_value(successor, 120, "no new pod")
+    commit = production.watch.first(lambda each: each.input and each.seen > max(at, began), 180)
+    if commit is None:
+        raise Failed(f"{kind}: nobody committed within 180 s")
+    _say(f"{'restart':>11} {kind:<10}{commit.seen - at:7.2f} s")
+    return commit.seen - at
+
+
+def _delete(production: Production, pod: Any, *options: str) -> None:
+    with suppress(Refused):
+        production.cluster.kubectl(
+            "delete", "pod", pod["metadata"]["name"], "-n", production.namespace, "--wait=false", *options
+        )
+
+
+def _show(production: Production, kind: str, seconds: float, at: float, since: float) -> None:
+    phases = phases_of(said(production, since), at, at + seconds)
+    told = "  ".join(f"{name[:-2]} {value:.2f}" for name, value in phases.items() if value is not None)
+    _say(f"{'understudy':>11} {kind:<10}{seconds:7.2f} s   {told}")
+
+
+def said(production: Production, since: float) -> list[Said]:
+    """What every replica that can still be asked said since then."""
+    found: list[Said] = []
+    for pod in production.pods():
+        name = pod["metadata"]["name"]
+        with suppress(Refused):
+            text = production.cluster.kubectl("logs", name, "-n", production.namespace, "--since=120s")
+            events = [parse_event(Path(name), line) for line in text.splitlines()]
+            found += [event for event in events if event is not None and event.at >= since]
+    return found
+
+
+def ready(production: Production) -> None:
+    if production.watch.first(lambda commit: commit.input, 300) is None:
+        raise Failed(f"nobody committed within 300 s; see {production.logs}")
+    if not production.plain:
+        production.wait_for(production.rehearsed, "two rehearsed standbys", 300)
+    last = time.time()
+    if production.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
+        raise Failed("nobody commits")
+    time.sleep(random.uniform(0.0, 1.0))
+
+
+def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
+    variant = "restart" if production.plain else "understudy"
+    try:
+        production.start()
+        for kind in kinds:
+            ready(production)
+            times[kind][variant].append(trial(production, kind))
+    finally:
+        production.stop()
+        with suppress(Refused):
+            production.cluster.kubectl("delete", "namespace", production.namespace, "--wait=true", timeout=180)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-n", type=int, default=8, help="takeovers per kind and variant")
+    parser.add_argument("--kinds", default="sigterm,jvm,container,cut", help="what happens to the leader")
+    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    options = parser.parse_args()
+    if options.n < 1:
+        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
+    wanted = set(options.kinds.split(","))
+    if unknown := wanted - set(KINDS["understudy"]):
+        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(KINDS['understudy'])}")
+    cluster = attach(os.environ)
+    if not cluster.local:
+        wanted -= {"cut"}
+    out: Path = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    times: Times = defaultdict(lambda: defaultdict(list))
+    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times)
+    report: dict[str, object] = {
+        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
+        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "turns_failed": failed,
+    }
+    (out / "failover_k8s.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    _say(f"\n{table(times, VARIANTS)}\n\nwritten: {out / 'failover_k8s.json'}")
+    return 1 if failed else 0
+
+
+def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times) -> int:
+    failed = 0
+    cluster.load(images.saved(images.FLIGHTS))
+    cluster.apply("default", manifests.namespace("bench-objects"))
+    store = objects.install(cluster, "bench-objects")
+    try:
+        for number, share in enumerate(shares(n)):
+            for variant in VARIANTS:
+                kinds = [kind for kind in KINDS[variant] if kind in wanted] * share
+                random.shuffle(kinds)
+                name = f"bench-{variant}-{number}"
+                cluster.apply("default", manifests.namespace(name))
+                plain = variant == "restart"
+                production = Production(
+                    cluster, store, images.FLIGHTS, directory / name, name, replicas=1 if plain else 3, plain=plain
+                )
+                try:
+                    turn(production, kinds, times)
+                except (Failed, AssertionError, Refused) as problem:
+                    failed += 1
+                    _say(f"FAILED: {problem}")
+    finally:
+        cluster.kubectl("delete", "namespace", "bench-objects", "--wait=false")
+    return failed
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
