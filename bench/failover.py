@@ -39,6 +39,7 @@ KINDS = {
 Times = dict[str, dict[str, list[float]]]
 
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
+NAMES = tuple(each.name for each in VARIANTS)
 
 #: How often each variant has its turn.
 TURNS = 2
@@ -111,7 +112,7 @@ def summary(times: Sequence[float]) -> dict[str, float | int | None]:
     return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
 
 
-def table(times: Times, variants: Sequence[str] = tuple(variant.name for variant in VARIANTS)) -> str:
+def table(times: Times, variants: Sequence[str] = NAMES) -> str:
     lines = [
         f"{'killed':<12}"
         + "".join(f"{variant + ' p50 (min–max)':>32}" for variant in variants)

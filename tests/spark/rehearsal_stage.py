@@ -26,10 +26,10 @@ HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvi
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def spark_session() -> SparkSession:
+def spark_session(master: str = "local[2]") -> SparkSession:
     os.environ["SPARK_DIST_CLASSPATH"] = str(fence_jar())
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .appName("rehearsal-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
