@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image demo test e2e e2e-all bench bench-k8s steady soak lint format lock clean
+.PHONY: help setup jar image demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -20,6 +20,7 @@ help:
 	@echo 'make e2e-all       the same with every test there is'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
 	@echo 'make bench-k8s     takeover times in a cluster, against a Deployment of one pod'
+	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
@@ -54,6 +55,9 @@ e2e: setup
 
 e2e-all: setup
 	@$(PYTHON) -m e2e --all $(ARGS)
+
+bench-electors: setup
+	@$(PYTHON) -m e2e --run bench.electors_k8s $(ARGS)
 
 bench-k8s: setup
 	@$(PYTHON) -m e2e --run bench.failover_k8s -n $(N)

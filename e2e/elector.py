@@ -7,14 +7,13 @@ import signal
 import sys
 import time
 
-from e2e.documents import SHAPES
 from understudy.clock import BootClock
 from understudy.documents.api_server import ApiServer
-from understudy.documents.kubernetes import KubernetesDocumentStore
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.events import Log
 from understudy.settings import PROFILES
+from understudy.supervisor.places import lock_store
 
 TIMINGS = PROFILES["fast"]
 
@@ -43,7 +42,7 @@ async def no_floor() -> int:
 
 async def main(namespace: str, name: str, holder: str, lock: str) -> None:
     async with await ApiServer.connect(TIMINGS.request, namespace) as api:
-        store = KubernetesDocumentStore(api, SHAPES[lock])
+        store = lock_store(api, lock)
         elector = Elector(
             store,
             name,

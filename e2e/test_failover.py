@@ -13,8 +13,9 @@ import pytest
 
 from bench import observer
 from bench.data import FLIGHTS
+from e2e import deployments
 from e2e.evidence import DIRECTORY
-from e2e.kubectl import Cluster
+from e2e.kubectl import Cluster, await_value
 from e2e.objects import ObjectStore
 from e2e.production import CLUSTER, PATIENCE, Production
 
@@ -118,6 +119,35 @@ def test_a_frozen_leader_that_is_thawed_is_refused(production: Production) -> No
             production.send(process, signal.SIGCONT)
     jvm = next(each for each in frozen if "SparkSubmit" in each.command)
     production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
+
+
+def test_a_second_deployment_with_the_same_cluster_id_is_refused(production: Production) -> None:
+    before = ready(production)
+    holder, pods = production.holder(), {pod["metadata"]["uid"] for pod in production.pods()}
+    second = deployments.deployment(production.job)
+    second["metadata"]["name"] = "second"
+    for labels in (second["spec"]["selector"]["matchLabels"], second["spec"]["template"]["metadata"]["labels"]):
+        labels["app"] = "second"
+    production.cluster.apply(production.namespace, second)
+    try:
+        said = await_value(lambda: refusal(production), 120, "nobody was refused")
+        assert "runs this cluster id, and its leader lives" in said
+        assert f"{CLUSTER}/" in said
+    finally:
+        production.cluster.kubectl("delete", "deployment", "second", "-n", production.namespace)
+    assert (production.epoch(), production.holder()) == (before, holder)
+    assert {pod["metadata"]["uid"] for pod in production.pods()} == pods
+
+
+def refusal(production: Production) -> str | None:
+    for pod in production.get("pods", "-l", "app=second")["items"]:
+        for status in pod["status"].get("containerStatuses", []):
+            end = status["state"].get("terminated") or status["lastState"].get("terminated")
+            if end and end["exitCode"] == 5:
+                events = production.get("events", "--field-selector", f"involvedObject.uid={pod['metadata']['uid']}")
+                told = [each["message"] for each in events["items"] if each["reason"] == "ReplicaRefused"]
+                return told[0] if told else None
+    return None
 
 
 def test_a_deployment_deleted_and_recreated_resumes(production: Production) -> None:

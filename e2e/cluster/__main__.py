@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from e2e.cluster import commands
-from e2e.cluster.build import MODULES, TINY
+from e2e.cluster.build import CLIENT_GO, DNS, KUBE, TINY
 from e2e.cluster.layout import Layout, Problem
 
 
@@ -33,8 +33,9 @@ def _parser() -> argparse.ArgumentParser:
         return added
 
     building = command("build", commands.compile_all, "compile what changed; minutes the first time, then nothing")
-    which: dict[str, Any] = {"action": "store_const", "const": (TINY,), "default": MODULES}
-    building.add_argument("--tiny", dest="modules", help="only what pods of tests run (for other clusters)", **which)
+    tests = (TINY, *CLIENT_GO.values())
+    which: dict[str, Any] = {"action": "store_const", "const": tests, "default": (*tests, DNS, KUBE)}
+    building.add_argument("--tiny", dest="modules", help="only what tests run (for other clusters)", **which)
     up = command("up", commands.up, "start a control plane and nodes 1 to NODES, wait until all are Ready")
     up.add_argument("nodes", nargs="?", type=int, default=3, metavar="NODES")
     command("down", commands.down, "end everything and remove what it made")

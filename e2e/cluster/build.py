@@ -25,15 +25,16 @@ USER_NAMES = ("kubectl", "helm")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module in a directory beside this file; ``binaries`` maps what comes out to the package it comes from."""
+    """A Go module below ``sources``; ``binaries`` maps what comes out to the package it comes from."""
 
     name: str
     binaries: tuple[tuple[str, str], ...]
     what: str
+    sources: Path = SOURCES
 
     @property
     def directory(self) -> Path:
-        return SOURCES / self.name
+        return self.sources / self.name
 
     def digest(self) -> str:
         """Changes with every file that the compiler reads, and with nothing else."""
@@ -51,6 +52,12 @@ KUBE = Module("kube", (("kube", "."),), "etcd, Kubernetes, kubectl and helm (6 t
 DNS = Module("dns", (("coredns", "."),), "CoreDNS (a minute or two, once)")
 TINY = Module("tiny", (("pause", "./pause"), ("probe", "./probe")), "what pods of the tests run")
 MODULES = (TINY, DNS, KUBE)
+_ELECTORS = REPOSITORY / "e2e" / "electors"
+#: What ours share a lock with in the tests; ConfigMaps were dropped from client-go after this release.
+CLIENT_GO = {
+    "lease": Module("lease", (("lease", "."),), "client-go's elector on a Lease", _ELECTORS),
+    "configmap": Module("configmap", (("configmap", "."),), "client-go's elector on a ConfigMap", _ELECTORS),
+}
 
 
 def is_built(layout: Layout) -> bool:

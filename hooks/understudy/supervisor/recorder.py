@@ -23,7 +23,8 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "refused": ("Warning", "LockRefused"),
     "superseded": ("Warning", "GenerationSuperseded"),
     "stopped-for": ("Warning", "ReplicaRefused"),
-    "large": ("Warning", "DocumentLarge"),
+    "unreachable": ("Warning", "LockUnreachable"),
+    "document-large": ("Warning", "DocumentLarge"),
 }
 #: The API server's limit for a note, in characters.
 _NOTE = 1024

@@ -1,0 +1,120 @@
+"""What is wrong with a deployment is said in one line that names the remedy, and nothing is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from e2e import deployments
+from e2e.deployments import Job
+from e2e.kubectl import Cluster, Failed, await_value
+
+
+@pytest.fixture
+def job(cluster: Cluster, namespace: str, flights_image: str) -> Iterator[Job]:
+    script = ("/app/flights.py", "--input", "/tmp/input", "--output", "/tmp/output")
+    made = Job("refused", namespace, flights_image, script, replicas=1)
+    cluster.apply(namespace, *deployments.access(made), *deployments.ha_objects(made))
+    yield made
+    cluster.kubectl("delete", "deployment,configmap,lease,role,rolebinding", "--all", "-n", namespace)
+    await_value(lambda: not cluster.get(namespace, "pods")["items"] or None, 60, "pods stay")
+
+
+def last_words(cluster: Cluster, job: Job) -> tuple[int, str]:
+    """Exit code and log of the first container that ended."""
+
+    def ended() -> tuple[int, str] | None:
+        for pod in cluster.get(job.namespace, "pods", "-l", f"app={job.cluster}")["items"]:
+            for status in pod["status"].get("containerStatuses", []):
+                end = status["state"].get("terminated") or status["lastState"].get("terminated")
+                if end:
+                    name = pod["metadata"]["name"]
+                    try:
+                        return end["exitCode"], cluster.kubectl("logs", name, "-n", job.namespace, "--previous")
+                    except Failed:
+                        return end["exitCode"], cluster.kubectl("logs", name, "-n", job.namespace)
+        return None
+
+    return await_value(ended, 60, "no container ended")
+
+
+def changed(job: Job, **spec: Any) -> dict[str, Any]:
+    made = deployments.deployment(job)
+    made["spec"]["template"]["spec"].update(spec)
+    return made
+
+
+def untouched(cluster: Cluster, job: Job) -> bool:
+    maps = [cluster.get(job.namespace, "configmap", name) for name in job.documents]
+    return all("data" not in each for each in maps)
+
+
+def test_a_pod_without_a_token(cluster: Cluster, job: Job) -> None:
+    cluster.apply(job.namespace, changed(job, automountServiceAccountToken=False))
+    code, said = last_words(cluster, job)
+    assert code == 2
+    assert "this pod has no service account token" in said
+    assert "automountServiceAccountToken: true" in said
+    assert untouched(cluster, job)
+
+
+def test_an_api_server_that_cannot_be_reached(cluster: Cluster, job: Job) -> None:
+    nowhere = replace(job, environment=({"name": "KUBERNETES_SERVICE_HOST", "value": "203.0.113.1"},))
+    cluster.apply(job.namespace, deployments.deployment(nowhere))
+    code, said = last_words(cluster, job)
+    assert code == 4
+    assert "the API server does not answer" in said
+    assert "NetworkPolicy" in said
+
+
+def test_a_namespace_that_is_not_the_pods_own(cluster: Cluster, job: Job) -> None:
+    cluster.apply(job.namespace, deployments.deployment(replace(job, options=("--namespace", "elsewhere"))))
+    code, said = last_words(cluster, job)
+    assert code == 4
+    assert "HA Role of namespace elsewhere, and check --namespace" in said
+    assert untouched(cluster, job)
+
+
+def test_a_role_without_the_documents(cluster: Cluster, job: Job) -> None:
+    role = next(each for each in deployments.access(job) if each["kind"] == "Role")
+    role["rules"] = [rule for rule in role["rules"] if "configmaps" not in rule["resources"]]
+    cluster.apply(job.namespace, role, deployments.deployment(job))
+    code, said = last_words(cluster, job)
+    assert code == 4
+    assert f"may not get configmaps {job.namespace}/refused-replicas" in said
+    assert (
+        f"Add get on configmaps with resourceNames [refused-replicas] to the HA Role of namespace {job.namespace}"
+        in said
+    )
+
+
+def test_a_role_without_the_lock_is_waited_for_and_said(cluster: Cluster, job: Job) -> None:
+    """It may be given back at any time: the replica goes on asking, and leads by nothing else meanwhile."""
+    role = next(each for each in deployments.access(job) if each["kind"] == "Role")
+    role["rules"] = [rule for rule in role["rules"] if "leases" not in rule["resources"]]
+    cluster.apply(job.namespace, role, deployments.deployment(job))
+
+    def told() -> bool | None:
+        events = cluster.get(job.namespace, "events")["items"]
+        said = [event["message"] for event in events if event["reason"] == "LockUnreachable"]
+        return any(f"may not get leases {job.namespace}/refused-lock" in each for each in said) or None
+
+    await_value(told, 60, "nobody said that the lock cannot be read")
+
+
+def test_another_jobs_cluster_id(cluster: Cluster, job: Job) -> None:
+    cluster.apply(job.namespace, deployments.deployment(job))
+    joined = await_value(
+        lambda: cluster.get(job.namespace, "configmap", "refused-replicas").get("data"), 60, "nobody joined"
+    )
+    cluster.kubectl("delete", "deployment", "refused", "-n", job.namespace)
+    await_value(lambda: not cluster.get(job.namespace, "pods")["items"] or None, 60, "pods stay")
+    cluster.apply(job.namespace, deployments.deployment(replace(job, options=("--job-id", "another"))))
+    code, said = last_words(cluster, job)
+    assert code == 5
+    assert "this cluster id belongs to job 'refused', not 'another'" in said
+    now = cluster.get(job.namespace, "configmap", "refused-replicas")["data"]
+    assert now["cluster"] == joined["cluster"]
