@@ -45,7 +45,7 @@ def main() -> int:
     try:
         for first in range(0, options.electors, _PER_PROCESS):
             last = min(first + _PER_PROCESS, options.electors)
-            command = [sys.executable, "-m", "e2e.crowd", namespace, str(first), str(last), options.profile]
+            command = [sys.executable, "-m", "e2e.crowd", namespace, "leader", str(first), str(last), options.profile]
             crowds.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY))
         began = time.monotonic()
         time.sleep(options.minutes * 60)

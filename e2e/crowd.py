@@ -1,4 +1,4 @@
-"""Many bare electors, each alone in an election of its own: ``python -m e2e.crowd NAMESPACE FIRST LAST PROFILE``.
+"""Many bare electors, one for each of many elections: ``python -m e2e.crowd NAMESPACE HOLDER FIRST LAST PROFILE``.
 
 Prints one JSON object per line: what each elector says, and, when told to end by SIGTERM, how its renewals went.
 """
@@ -6,6 +6,7 @@ Prints one JSON object per line: what each elector says, and, when told to end b
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import signal
 import sys
@@ -74,15 +75,14 @@ async def no_floor() -> int:
     return 0
 
 
-async def elect(namespace: str, number: int, profile: str, told: asyncio.Event) -> None:
+async def elect(namespace: str, who: str, number: int, profile: str, told: asyncio.Event) -> None:
     name, timings = f"crowd-{number}", PROFILES[profile]
     async with await ApiServer.connect(timings.request, namespace) as api:
         store = Timed(lock_store(api, "lease"))
-        log = Log({}, listeners=[lambda event: say(name=name, said=event.event)])
-        log.stream = open("/dev/null", "w")  # noqa: ASYNC230, SIM115 - for the process's life
+        log = Log({}, stream=io.StringIO(), listeners=[lambda event: say(name=name, said=event.event)])
         candidate = Candidate(name)
         elector = Elector(
-            store, name, f"holder-{number}", timings, BootClock(), candidate, log, floor=no_floor, lock_kind="lease"
+            store, name, f"{who}-{number}", timings, BootClock(), candidate, log, floor=no_floor, lock_kind="lease"
         )
         running = asyncio.create_task(elector.run())
         elector.ready(True)
@@ -91,15 +91,15 @@ async def elect(namespace: str, number: int, profile: str, told: asyncio.Event) 
         running.cancel()
 
 
-async def main(namespace: str, first: int, last: int, profile: str) -> None:
+async def main(namespace: str, who: str, first: int, last: int, profile: str) -> None:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     async with asyncio.TaskGroup() as crowd:
         for number in range(first, last):
-            crowd.create_task(elect(namespace, number, profile, told))
+            crowd.create_task(elect(namespace, who, number, profile, told))
             await asyncio.sleep(0.02)
 
 
 if __name__ == "__main__":
-    namespace, first, last, profile = sys.argv[1:]
-    asyncio.run(main(namespace, int(first), int(last), profile))
+    namespace, who, first, last, profile = sys.argv[1:]
+    asyncio.run(main(namespace, who, int(first), int(last), profile))

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -20,22 +21,31 @@ ELECTORS = 20
 OUTAGE = 60.0
 
 
-@pytest.fixture
-def said(cluster: Cluster, namespace: str) -> Iterator[list[dict[str, Any]]]:
+@contextmanager
+def crowd(cluster: Cluster, namespace: str, who: str) -> Iterator[list[dict[str, Any]]]:
+    """Electors called ``who``; yields what they say, as they say it."""
     environment = cluster.environment()
     environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
-    command = [sys.executable, "-m", "e2e.crowd", namespace, "0", str(ELECTORS), "fast"]
-    crowd = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-    heard: list[dict[str, Any]] = []
+    command = [sys.executable, "-m", "e2e.crowd", namespace, who, "0", str(ELECTORS), "fast"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    assert process.stdout is not None
+    lines, heard = process.stdout, list[dict[str, Any]]()
+    threading.Thread(target=lambda: heard.extend(map(json.loads, lines)), daemon=True).start()
+    try:
+        yield heard
+    finally:
+        process.kill()
 
-    def listen() -> None:
-        assert crowd.stdout is not None
-        for line in crowd.stdout:
-            heard.append(json.loads(line))
 
-    threading.Thread(target=listen, daemon=True).start()
-    yield heard
-    crowd.kill()
+@pytest.fixture
+def said(cluster: Cluster, namespace: str) -> Iterator[list[dict[str, Any]]]:
+    """What twenty leaders say; twenty others want to lead in their place."""
+    with crowd(cluster, namespace, "leader") as heard:
+        await_value(lambda: sum(each["said"] == "leads" for each in heard) == ELECTORS or None, 60, "not all lead")
+        with crowd(cluster, namespace, "rival") as rivals:
+            await_value(lambda: len({each["name"] for each in rivals}) == ELECTORS or None, 60, "no rivals")
+            yield heard
+            assert [each for each in rivals if each["said"] == "leads"] == []
 
 
 @pytest.mark.machines
@@ -43,7 +53,6 @@ def test_twenty_leaders_outlive_it(cluster: Cluster, namespace: str, said: list[
     def who(event: str) -> set[str]:
         return {each["name"] for each in said if each["said"] == event}
 
-    await_value(lambda: len(who("leads")) == ELECTORS or None, 60, "not everybody leads")
     before = holders(cluster, namespace)
     cluster.machine("freeze-api")
     try:
