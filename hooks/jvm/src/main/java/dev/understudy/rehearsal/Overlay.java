@@ -18,7 +18,6 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 
 /**
@@ -119,7 +118,7 @@ final class Overlay {
 
     private static boolean inDriver() {
         SparkEnv env = SparkEnv.get();
-        return env == null || env.executorId().equals(SparkContext.DRIVER_IDENTIFIER());
+        return env == null || env.executorId().equals("driver");
     }
 
     /** Below {@code /r/<id>}: with the checkpoint as the root of a file system Spark builds paths such as {@code rehearse://state}. */
