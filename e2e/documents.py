@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -124,6 +124,7 @@ class Kubernetes:
     namespace: str
     shape: str
     configuration: client.Configuration
+    environment: Mapping[str, str] = field(default_factory=dict)
     misfortunes: list[Misfortune] = field(default_factory=list)
 
     def client(self, *faults: Fault | None, log: Log | None = None) -> DocumentStore:
@@ -158,7 +159,7 @@ class Kubernetes:
 
     def race(self, name: str, racers: int, rounds: int) -> list[Win]:
         command = [sys.executable, "-m", "e2e.racer", self.namespace, self.shape, name]
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'hooks'}{os.pathsep}{ROOT}"}
+        environment = {**self.environment, "PYTHONPATH": f"{ROOT / 'hooks'}{os.pathsep}{ROOT}"}
         workers = [
             Popen([*command, f"racer-{i}", str(rounds)], env=environment, stdout=PIPE, text=True) for i in range(racers)
         ]

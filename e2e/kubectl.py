@@ -136,11 +136,33 @@ def attach(environ: Mapping[str, str]) -> Cluster:
     match choose(wishes, current_context=current, kind=False, root=False):
         case Given(context):
             local = Path(wishes.kubeconfig).absolute() == layout.kubeconfig.absolute()
-            return Cluster(program, wishes.kubeconfig, context, local=local, owned=environ.get("E2E_OWNED") == "1")
+            only = wishes.kubeconfig if local else _only(program, wishes.kubeconfig, context)
+            return Cluster(program, only, context, local=local, owned=environ.get("E2E_OWNED") == "1")
         case Refused(reason):
             raise NoCluster(reason)
         case Kind() | Local():
             raise AssertionError("a kubeconfig was given")
+
+
+def _only(program: str, kubeconfig: str, context: str) -> str:
+    """A kubeconfig with this context alone: what the tests start uses the current one, and must not find another."""
+    command = [
+        program,
+        "--kubeconfig",
+        kubeconfig,
+        "--context",
+        context,
+        "config",
+        "view",
+        "--minify",
+        "--flatten",
+        "--raw",
+    ]
+    target = REPOSITORY / "build" / "e2e" / "kubeconfig"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.touch(mode=0o600)
+    target.write_text(run(command, timeout=30), encoding="utf-8")
+    return str(target)
 
 
 def find_kubectl(layout: Layout) -> str:

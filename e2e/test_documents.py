@@ -59,7 +59,7 @@ from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadabl
 def backend(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Kubernetes]:
     name = f"documents-{uuid.uuid4().hex[:8]}"
     cluster.kubectl("create", "namespace", name)
-    made = Kubernetes(name, request.param, kubeconfig(cluster.kubeconfig, cluster.context))
+    made = Kubernetes(name, request.param, kubeconfig(cluster.kubeconfig, cluster.context), cluster.environment())
     yield made
     made.land()
     cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -30,7 +30,7 @@ from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadabl
 from understudy.events import Event, Log
 
 NAME = "flights-lock"
-LEADER = LeaderRecord("holder-1", 15.0, "2013-01-01T00:00:00Z", "2013-01-01T00:00:05Z", 3)
+LEADER = LeaderRecord("holder-1", 15.0, "2013-01-01T00:00:00.000000Z", "2013-01-01T00:00:05.000000Z", 3)
 
 
 def written(outcome: Outcome) -> Document:
