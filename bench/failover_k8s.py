@@ -1,6 +1,6 @@
 """Takeover times in a cluster beside what a user has today, measured in one run (``make bench-k8s``).
 
-``understudy``  three replicas in a Deployment, checkpoints on ``s3a://``, profile ``fast``
+``understudy``  two replicas in a Deployment, checkpoints on ``s3a://``, profile ``fast``
 ``restart``     the same script under spark-submit in a Deployment of one pod; a fresh pod for every trial, so no crash loop's
                 back-off is counted against it
 
@@ -125,7 +125,7 @@ def ready(production: Production) -> None:
     if production.watch.first(lambda commit: commit.input, 300) is None:
         raise Failed(f"nobody committed within 300 s; see {production.logs}")
     if not production.plain:
-        production.wait_for(production.rehearsed, "two rehearsed standbys", 300)
+        production.wait_for(production.rehearsed, "a rehearsed standby", 300)
     last = time.time()
     if production.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
         raise Failed("nobody commits")
@@ -188,7 +188,7 @@ def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Tim
                 cluster.apply("default", manifests.namespace(name))
                 plain = variant == "restart"
                 production = Production(
-                    cluster, store, images.FLIGHTS, directory / name, name, replicas=1 if plain else 3, plain=plain
+                    cluster, store, images.FLIGHTS, directory / name, name, replicas=1 if plain else 2, plain=plain
                 )
                 try:
                     turn(production, kinds, times)

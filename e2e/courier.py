@@ -16,7 +16,7 @@ from pathlib import Path
 from e2e.objects import Bucket, Refusal
 
 #: Pause between two looks into the bucket, in seconds.
-_POLL = 0.02
+_POLL = 0.03
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class Courier:
     #: Seconds that the last look took: what this adds to a time that is measured here.
     look_s: float = 0.0
     problem: str = ""
+    _next: dict[str, int] = field(default_factory=dict)
     _sent: set[str] = field(default_factory=set)
     _have: set[str] = field(default_factory=set)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -81,10 +82,32 @@ class Courier:
             self._sent.add(name)
 
     def _fetch_logs(self) -> None:
-        # Offsets first: whoever sees a commit here looks at the offsets of its batch.
-        for log in ("offsets", "commits"):
-            for query in self.queries:
-                self.fetch(f"output/checkpoints/{query}/{log}/")
+        """Ask for the one next commit of each query: Spark numbers batches without gaps, and a list costs the store much more."""
+        for query in self.queries:
+            log = f"output/checkpoints/{query}"
+            while self._fetch_one(f"{log}/commits/{self._next.setdefault(query, 0)}", after=f"{log}/offsets"):
+                self._next[query] += 1
+
+    def _fetch_one(self, commit: str, *, after: str) -> bool:
+        try:
+            content = self.bucket.get(f"{self.prefix}/{commit}")
+        except Refusal as none_yet:
+            if none_yet.status == 404:
+                return False
+            raise
+        # Whoever sees a commit here looks at the offsets of its batch.
+        offsets = f"{after}/{commit.rpartition('/')[2]}"
+        self._keep(offsets, self.bucket.get(f"{self.prefix}/{offsets}"))
+        self._keep(commit, content)
+        return True
+
+    def _keep(self, name: str, content: bytes) -> None:
+        target = self.directory / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f".{target.name}.part")
+        partial.write_bytes(content)
+        partial.rename(target)
+        self._have.add(f"{self.prefix}/{name}")
 
     def fetch(self, below: str) -> None:
         """Bring what is new below a prefix, each file whole. What is removed there stays here."""
@@ -97,12 +120,7 @@ class Courier:
                 if gone.status == 404:
                     continue
                 raise
-            target = self.directory / name.removeprefix(f"{self.prefix}/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial = target.with_name(f".{target.name}.part")
-            partial.write_bytes(content)
-            partial.rename(target)
-            self._have.add(name)
+            self._keep(name.removeprefix(f"{self.prefix}/"), content)
 
     def fetch_sinks(self, into: Path) -> None:
         """Every sink as its readers see it: of a streaming file sink only what its log names."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +47,26 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class Proxy:
+    """The API server at a port of this machine, already authorized."""
+
+    port: int
+
+    def get(self, path: str, timeout: float = 10) -> str:
+        """Raises ``OSError`` when the API server does not answer, ``Failed`` when it refuses."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            content = answer.read().decode()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise Failed(["GET", path], answer.status, content)
+        return content
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """``local``: the cluster of ``e2e/cluster``, whose machines can be made to fail. ``owned``: this run brought it up."""
 
@@ -71,6 +94,20 @@ class Cluster:
     def get(self, namespace: str, *what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.kubectl("get", "--namespace", namespace, *what, "--output", "json"))
         return found
+
+    @contextmanager
+    def proxy(self) -> Iterator[Proxy]:
+        """For asking again and again: a process for each question would cost more than what is asked about."""
+        command = [self.program, "--context", self.context, "proxy", "--port", "0"]
+        with subprocess.Popen(command, env=self.environment(), stdout=subprocess.PIPE, text=True) as forwarding:
+            try:
+                assert forwarding.stdout is not None
+                port = re.search(r":(\d+)", forwarding.stdout.readline())
+                if port is None:
+                    raise NoCluster("kubectl proxy does not start")
+                yield Proxy(int(port.group(1)))
+            finally:
+                forwarding.terminate()
 
     def apply(self, namespace: str, *objects: Mapping[str, Any]) -> None:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})

@@ -24,7 +24,7 @@ from bench.data import DAYS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
 from e2e.courier import Courier
-from e2e.kubectl import Cluster
+from e2e.kubectl import Cluster, Proxy
 from e2e.kubectl import Failed as Refused
 from e2e.objects import ObjectStore
 
@@ -62,17 +62,19 @@ class Production:
     image: str
     logs: Path
     namespace: str
-    replicas: int = 3
+    replicas: int = 2
     options: tuple[str, ...] = ()
     plain: bool = False
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
     courier: Courier = field(init=False)
+    proxy: Proxy = field(init=False)
     takeovers: list[Takeover] = field(default_factory=list)
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
         bucket = self._open.enter_context(self.store.open())
+        self.proxy = self._open.enter_context(self.cluster.proxy())
         self.courier = Courier(bucket, self.namespace, self.logs / "data", QUERIES)
         self.courier.input.mkdir(parents=True)
         self.feed = Feed(self.courier.input, load(), limit=DAYS)
@@ -142,11 +144,14 @@ class Production:
     def get(self, *what: str) -> Any:
         return self.cluster.get(self.namespace, *what)
 
+    def _ask(self, path: str, group: str = "api/v1") -> Any:
+        return json.loads(self.proxy.get(f"/{group}/namespaces/{self.namespace}/{path}"))
+
     def pods(self) -> list[Any]:
-        return list(self.get("pods", "-l", f"app={CLUSTER}")["items"])
+        return list(self._ask(f"pods?labelSelector=app%3D{CLUSTER}")["items"])
 
     def lease(self) -> Any:
-        return self.get("lease", f"{CLUSTER}-lock")
+        return self._ask(f"leases/{CLUSTER}-lock", "apis/coordination.k8s.io/v1")
 
     def holder(self) -> str:
         """Who leads: pod UID and the UUID of one start of its supervisor."""
@@ -162,7 +167,7 @@ class Production:
         return next((pod for pod in self.pods() if pod["metadata"]["uid"] == uid), None)
 
     def standings(self) -> list[dict[str, Any]]:
-        data = self.get("configmap", f"{CLUSTER}-replicas").get("data") or {}
+        data = self._ask(f"configmaps/{CLUSTER}-replicas").get("data") or {}
         return [json.loads(text)["body"] for key, text in data.items() if key.startswith("replica.")]
 
     def rehearsed(self, rounds: int = 4) -> bool:
@@ -197,7 +202,7 @@ class Production:
 
     def metrics(self, pod: Any) -> str:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
-        return self.cluster.kubectl("get", "--raw", path)
+        return self.proxy.get(path)
 
     # Killing.
 
@@ -249,7 +254,7 @@ class Production:
         while (now := self.holder()) in ("", holder):
             if time.monotonic() > deadline:
                 raise Failed(f"{kind}: {now or 'nobody'} still holds the lock after {patience:.0f} s")
-            time.sleep(0.1)
+            time.sleep(1.0)  # when it was taken stands in the lock, when its holder committed in the bucket
         taken = self._acquired()
         # A commit that the old leader made between the signal and its end is not the new one's.
         commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken), patience)
@@ -282,7 +287,8 @@ class Production:
             mark = observer.batch_watermark_ms(checkpoint, last) if last >= 0 else None
             if mark is None or mark < target or observer.in_flight(checkpoint) is not None:
                 return False
-            self.courier.fetch(f"output/checkpoints/{query}/sources/")
+            for log in ("sources", "offsets"):
+                self.courier.fetch(f"output/checkpoints/{query}/{log}/")
             if observer.files_read(checkpoint) < self.feed.files:
                 return False
         return True
@@ -292,4 +298,4 @@ class Production:
         while not condition():
             if time.monotonic() > deadline:
                 raise Failed(f"waited {within:.0f} s for {what}; see {self.logs}")
-            time.sleep(0.25)
+            time.sleep(1.0)

@@ -45,8 +45,8 @@ def production(
 
 
 def ready(production: Production) -> int:
-    """Two standbys have rehearsed, and input comes faster than one batch can eat; the epoch that leads."""
-    production.wait_for(production.rehearsed, "two rehearsed standbys", 300)
+    """The standby has rehearsed, and input comes faster than one batch can eat; the epoch that leads."""
+    production.wait_for(production.rehearsed, "a rehearsed standby", 300)
     production.feed.per_second = 2.0
     return production.epoch()
 
@@ -164,7 +164,7 @@ def test_a_deployment_deleted_and_recreated_resumes(production: Production) -> N
 
 
 def test_what_an_operator_sees(production: Production) -> None:
-    production.wait_for(production.rehearsed, "two rehearsed standbys", 300)
+    production.wait_for(production.rehearsed, "a rehearsed standby", 300)
     events = production.get("events")["items"]
     reasons = {event["reason"] for event in events if event.get("reportingComponent") == "understudy.dev/supervisor"}
     assert {"LeadershipGranted", "LeadershipReleased", "TookOver"} <= reasons

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -67,6 +68,7 @@ class Stage:
             if waiting:
                 self._deferred.append(deferred)
         if waiting:
+            threading.Thread(target=self._prepare, args=(deferred,), name="prepare", daemon=True).start()
             self._rehearsals.add(deferred)
             return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
         self.gatekeeper.pass_through()
@@ -217,22 +219,39 @@ class Stage:
     def _claim(self, roots: list[str], session: Any) -> None:
         conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         fresh = [root for root in roots if root not in self._claimed]
-        for root in fresh:
-            while True:
-                answer = json.loads(self._jvm.dev.understudy.fence.Fence.claim(root, conf))
-                if answer["outcome"] != "refused":
-                    break
-                # Met a claim above ours: the supervisor either raises our epoch above it, or ends this driver.
-                self._reclaim.clear()
-                self._say(ClaimRefused(root, str(answer["reason"]), int(answer.get("token") or 0)))
-                while not self._reclaim.wait(0.05):
-                    if self.gatekeeper.standing() is State.REVOKED:
-                        raise LeadershipLost(f"{root} holds a claim above ours")
+        answers = self._answers(fresh, conf)
+        while refused := {root: answer for root, answer in answers.items() if answer["outcome"] == "refused"}:
+            # Met a claim above ours: the supervisor either raises our epoch above it, or ends this driver.
+            root, answer = max(refused.items(), key=lambda item: int(item[1].get("token") or 0))
+            self._reclaim.clear()
+            self._say(ClaimRefused(root, str(answer["reason"]), int(answer.get("token") or 0)))
+            while not self._reclaim.wait(0.05):
+                if self.gatekeeper.standing() is State.REVOKED:
+                    raise LeadershipLost(f"{root} holds a claim above ours")
+            # All of them again: the token has grown since the others were claimed.
+            answers = self._answers(fresh, conf)
         if fresh:
             with self._lock:
                 self._claimed.update(fresh)
                 known = sorted(self._claimed)
             self._say(Roots(known))
+
+    def _answers(self, roots: list[str], conf: Any) -> dict[str, dict[str, Any]]:
+        """What claiming each root came to, all at once: in an object store a claim is several requests."""
+        fence = self._jvm.dev.understudy.fence.Fence
+        if len(roots) < 2:
+            return {root: json.loads(fence.claim(root, conf)) for root in roots}
+        with ThreadPoolExecutor(max_workers=min(len(roots), 8)) as claimants:
+            said = claimants.map(lambda root: fence.claim(root, conf), roots)
+            return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
+
+    def _prepare(self, deferred: Deferred) -> None:
+        conf = deferred.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        for root in deferred.roots:
+            try:
+                self._jvm.dev.understudy.fence.Fence.prepare(root, conf)
+            except Exception:  # noqa: BLE001 - whatever a standby meets here, the claim will meet again and say
+                return
 
     # After the takeover.
 

@@ -40,7 +40,8 @@ final class Claims {
         }
     }
 
-    record Outcome(Verdict verdict, ClaimStore.Standing standing) {}
+    /** {@code followed}: there was a claim before ours. */
+    record Outcome(Verdict verdict, ClaimStore.Standing standing, boolean followed) {}
 
     /** The pure part: what {@code mine} may do about what stands. */
     static Verdict judge(ClaimStore.Standing standing, Claim mine) {
@@ -87,20 +88,22 @@ final class Claims {
      */
     static Outcome claim(ClaimStore store, Claim mine, BooleanSupplier gateOpen) throws IOException {
         boolean wrote = false;
+        boolean followed = false;
         IOException unknown = null;
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
             ClaimStore.Standing standing = store.read();
             Verdict verdict = judge(standing, mine);
             if (verdict == Verdict.REPEAT) {
-                return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing);
+                return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing, followed);
             }
             if (verdict != Verdict.REPLACEABLE) {
-                return new Outcome(verdict, standing);
+                return new Outcome(verdict, standing, followed);
             }
             if (!gateOpen.getAsBoolean()) {
-                return new Outcome(Verdict.GATE, standing);
+                return new Outcome(Verdict.GATE, standing, followed);
             }
             wrote = true;
+            followed = !standing.nothing();
             try {
                 store.replace(standing, mine);
             } catch (IOException e) {

@@ -113,6 +113,13 @@ public final class Fence {
         }
     }
 
+    /** For a standby: makes ready what {@link #claim} will need of {@code root}, and writes nothing. */
+    public static void prepare(String root, Configuration conf) throws IOException {
+        Path path = new Path(root);
+        FileSystem files = path.getFileSystem(conf);
+        require("prepare", root).roots.named(files, path, conf).prepare();
+    }
+
     private static Claims.Outcome attempt(Attached me, Root root, long token) throws IOException {
         Claims.Outcome outcome = root.claim(me.claim(token), () -> isOpen(me.gate.read(), token));
         if (outcome.verdict().refused()) {

@@ -30,12 +30,18 @@ final class ObjectClaims implements ClaimStore {
         } catch (FileNotFoundException e) {
             return Standing.NOTHING;
         }
-        String etag = etag(status);
+        // The ETag and the bytes are two answers; the GET carries the ETag as its condition, which makes them one (see
+        // ObjectStore, which asks S3A for that).
         FutureDataInputStreamBuilder builder = files.openFile(path).withFileStatus(status);
         try (InputStream in = FutureIO.awaitFuture(builder.build())) {
-            byte[] bytes = in.readAllBytes();
-            // the ETag and the bytes are two answers; only an unchanged ETag makes them one
-            return etag.equals(etag(files.getFileStatus(path))) ? new Standing(etag, Claim.parse(bytes)) : read();
+            return new Standing(etag(status), Claim.parse(in.readAllBytes()));
+        } catch (FileNotFoundException e) {
+            return read();
+        } catch (IOException e) {
+            if (ObjectStore.isConflict(e)) {
+                return read();
+            }
+            throw e;
         }
     }
 

@@ -66,6 +66,8 @@ final class ObjectStore {
         }) {
             set(own, uri, each, timeout + "ms");
         }
+        set(own, uri, "change.detection.source", "etag"); // a GET is conditional on the ETag that was seen
+        set(own, uri, "change.detection.mode", "server");
         set(own, uri, "input.stream.type", "classic"); // the default one prefetches, and needs a jar more
         // no probes for parents and markers around each create and delete: the fence writes files only where it may
         set(own, uri, "performance.flags", "create,delete,mkdir");

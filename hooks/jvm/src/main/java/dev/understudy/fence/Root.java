@@ -86,19 +86,26 @@ final class Root {
 
     /** Claims for {@code mine}; repeated calls are cheap to get wrong, so each one reads what stands. */
     synchronized Claims.Outcome claim(Claim mine, BooleanSupplier gateOpen) throws IOException {
-        ClaimStore.Standing before = store.read();
         Claims.Outcome outcome = Claims.claim(store, mine, gateOpen);
         if (outcome.verdict().ours()) {
             ours = outcome.standing();
             if (outcome.verdict() == Claims.Verdict.CLAIMED) {
                 synchronized (cleared) {
-                    takenOver = !before.nothing();
+                    takenOver = outcome.followed();
                     cleared.clear();
                 }
                 inFlight.set(pendingBatch());
             }
         }
         return outcome;
+    }
+
+    /** Opens what a claim will need (clients, connections, their code) by reading what it will read. Writes nothing. */
+    void prepare() throws IOException {
+        if (store != null) {
+            store.read();
+            pendingBatch();
+        }
     }
 
     /** Whether this token still is the claim. False asks for another {@link #claim}, which says why. */
