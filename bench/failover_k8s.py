@@ -52,8 +52,7 @@ def _replicated(production: Production, kind: str) -> float:
     node = pod["spec"]["nodeName"].removeprefix("node")
     match kind:
         case "sigterm":
-            at = time.time()
-            _delete(production, pod)
+            at = production.delete(pod)
         case "cut":
             at = time.time()
             production.cluster.machine("cut", node)
@@ -65,7 +64,7 @@ def _replicated(production: Production, kind: str) -> float:
         if kind == "cut":
             production.cluster.machine("heal", node)
     if kind == "container":
-        _delete(production, pod, "--grace-period=0", "--force")
+        _forget(production, pod)
     _show(production, kind, takeover.seconds, at, began)
     return takeover.seconds
 
@@ -74,10 +73,9 @@ def _plain(production: Production, kind: str) -> float:
     (pod,) = production.pods()
     if kind == "container":
         at = production.strike(pod, kind)
-        _delete(production, pod, "--grace-period=0", "--force")
+        _forget(production, pod)
     else:
-        at = time.time()
-        _delete(production, pod)
+        at = production.delete(pod)
 
     def successor() -> float | None:
         for other in production.pods():
@@ -96,11 +94,10 @@ def _plain(production: Production, kind: str) -> float:
     return commit.seen - at
 
 
-def _delete(production: Production, pod: Any, *options: str) -> None:
+def _forget(production: Production, pod: Any) -> None:
+    """A pod whose container was killed makes place for a fresh one, before its restarts are counted against it."""
     with suppress(Refused):
-        production.cluster.kubectl(
-            "delete", "pod", pod["metadata"]["name"], "-n", production.namespace, "--wait=false", *options
-        )
+        production.delete(pod, force=True)
 
 
 def _show(production: Production, kind: str, seconds: float, at: float, since: float) -> None:
@@ -184,6 +181,8 @@ def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Tim
             for variant in VARIANTS:
                 kinds = [kind for kind in KINDS[variant] if kind in wanted] * share
                 random.shuffle(kinds)
+                if not kinds:
+                    continue
                 name = f"bench-{variant}-{number}"
                 cluster.apply("default", manifests.namespace(name))
                 plain = variant == "restart"

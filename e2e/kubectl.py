@@ -54,15 +54,22 @@ class Proxy:
 
     def get(self, path: str, timeout: float = 10) -> str:
         """Raises ``OSError`` when the API server does not answer, ``Failed`` when it refuses."""
+        return self._request("GET", path, timeout)
+
+    def delete(self, path: str, timeout: float = 10) -> None:
+        """Returns when the API server has taken note. Raises as ``get`` does."""
+        self._request("DELETE", path, timeout)
+
+    def _request(self, method: str, path: str, timeout: float) -> str:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request("GET", path)
+            connection.request(method, path)
             answer = connection.getresponse()
             content = answer.read().decode()
         finally:
             connection.close()
-        if answer.status != 200:
-            raise Failed(["GET", path], answer.status, content)
+        if answer.status not in (200, 202):
+            raise Failed([method, path], answer.status, content)
         return content
 
 

@@ -35,7 +35,7 @@ QUERIES = ("delays", "flights")
 PATIENCE = 120.0
 
 #: What dies: a pattern of its command line, as a shell's ``case`` knows it. The container: all of its processes.
-VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*understudy.driver*", "container": "*"}
+VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*-m understudy.driver*", "container": "*"}
 
 
 class Failed(AssertionError):
@@ -64,6 +64,8 @@ class Production:
     namespace: str
     replicas: int = 2
     options: tuple[str, ...] = ()
+    #: Rehearsals write where the job writes, so that its code is warm too; empty: to the pod's own disk.
+    scratch: bool = True
     plain: bool = False
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
@@ -108,7 +110,7 @@ class Production:
             script,
             replicas=self.replicas,
             submit=tuple(submit),
-            options=self.options,
+            options=(*(("--scratch", self.url("scratch")) if self.scratch else ()), *self.options),
             profile="fast",
             plain=self.plain,
             # where the object store is, and who loses it has lost more than a node
@@ -204,6 +206,9 @@ class Production:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
         return self.proxy.get(path)
 
+    def driver(self, pod: Any) -> observer.Process:
+        return next(each for each in self.processes(pod) if each.command.strip().endswith("-m understudy.driver"))
+
     # Killing.
 
     @staticmethod
@@ -247,6 +252,13 @@ class Production:
         except Refused as ended:  # as it killed itself, too
             said = ended.said
         return float(said.split()[0])
+
+    def delete(self, pod: Any, *, force: bool = False) -> float:
+        """As ``kubectl delete pod`` does, with and without ``--force --grace-period=0``. When it was asked, s since 1970."""
+        at = time.time()
+        query = "?gracePeriodSeconds=0" if force else ""
+        self.proxy.delete(f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}{query}")
+        return at
 
     def measure(self, kind: str, at: float, holder: str, *, patience: float = PATIENCE) -> Takeover:
         """Wait until somebody else than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""

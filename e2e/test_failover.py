@@ -65,8 +65,7 @@ def test_the_whole_container_is_killed(production: Production) -> None:
 def test_sigterm_to_the_pod(production: Production) -> None:
     before = ready(production)
     holder, pod = production.holder(), production.leader()
-    at = time.time()
-    production.cluster.kubectl("delete", "pod", pod["metadata"]["name"], "-n", production.namespace, "--wait=false")
+    at = production.delete(pod)
     assert production.measure("sigterm", at, holder).epoch > before
 
 
@@ -74,7 +73,7 @@ def test_sigterm_to_the_pod(production: Production) -> None:
 def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(production: Production) -> None:
     before = ready(production)
     holder, pod = production.holder(), production.leader()
-    (driver,) = [each for each in production.processes(pod) if "understudy.driver" in each.command]
+    driver = production.driver(pod)
     production.cluster.machine("freeze-api")
     try:
         time.sleep(OUTAGE)
@@ -94,7 +93,7 @@ def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(prod
     before = ready(production)
     holder, pod = production.holder(), production.leader()
     node = pod["spec"]["nodeName"].removeprefix("node")
-    (driver,) = [each for each in production.processes(pod) if "understudy.driver" in each.command]
+    driver = production.driver(pod)
     at = time.time()
     production.cluster.machine("cut", node)
     try:

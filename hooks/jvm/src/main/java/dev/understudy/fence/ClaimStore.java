@@ -16,6 +16,11 @@ interface ClaimStore {
         }
     }
 
+    /** Runs the code of a claim once, writing only what nobody reads and what is gone afterwards. */
+    default void prepare() throws IOException {
+        read();
+    }
+
     /** Never from a cache. */
     Standing read() throws IOException;
 

@@ -113,7 +113,7 @@ public final class Fence {
         }
     }
 
-    /** For a standby: makes ready what {@link #claim} will need of {@code root}, and writes nothing. */
+    /** For a standby: makes ready what {@link #claim} will need of {@code root}. Changes nothing that anybody reads. */
     public static void prepare(String root, Configuration conf) throws IOException {
         Path path = new Path(root);
         FileSystem files = path.getFileSystem(conf);

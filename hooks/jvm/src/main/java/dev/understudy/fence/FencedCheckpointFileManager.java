@@ -4,6 +4,9 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -13,6 +16,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
+import org.apache.hadoop.util.functional.FutureIO;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
@@ -27,11 +31,23 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  */
 public final class FencedCheckpointFileManager implements CheckpointFileManager {
     private static final long NO_BATCH = -1;
+    private static final int REMEMBERED = 256;
 
     private final Path path;
     private final Configuration conf;
     private final FileSystem files;
+    private final FileSystem reader;
     private final boolean local;
+
+    /** What a list said of files in an object store: opening one of them needs no other question. Entries never change. */
+    private final Map<String, FileStatus> listed =
+            Collections.synchronizedMap(
+                    new LinkedHashMap<>() {
+                        @Override
+                        protected boolean removeEldestEntry(Map.Entry<String, FileStatus> eldest) {
+                            return size() > REMEMBERED;
+                        }
+                    });
 
     /** The constructor that Spark calls. */
     public FencedCheckpointFileManager(Path path, Configuration conf) throws IOException {
@@ -39,6 +55,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         this.conf = conf;
         this.files = path.getFileSystem(conf);
         this.local = LocalFiles.isLocal(files);
+        this.reader = local ? files : ObjectStore.reader(path, conf);
         if (!local && !ObjectStore.isConditional(files, path)) {
             throw new UnsupportedOperationException(path + ": no exclusive create on " + files.getScheme()
                     + "://. Keep checkpoints on a local disk or on s3a:// (Hadoop 3.5)");
@@ -65,7 +82,11 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FSDataInputStream open(Path target) {
         try {
-            return files.open(target);
+            FileStatus known = listed.get(target.toUri().getPath());
+            if (known == null) {
+                return reader.open(target);
+            }
+            return FutureIO.awaitFuture(reader.openFile(target).withFileStatus(known).build());
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -74,7 +95,14 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FileStatus[] list(Path target, PathFilter filter) {
         try {
-            return local ? LocalFiles.list(files, target, filter) : files.listStatus(target, filter);
+            if (local) {
+                return LocalFiles.list(files, target, filter);
+            }
+            FileStatus[] found = reader.listStatus(target, filter);
+            for (FileStatus each : found) {
+                listed.put(each.getPath().toUri().getPath(), each);
+            }
+            return found;
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -96,7 +124,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public boolean exists(Path target) {
         try {
-            return local ? Files.exists(LocalFiles.local(files, target)) : files.exists(target);
+            return local ? Files.exists(LocalFiles.local(files, target)) : reader.exists(target);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }

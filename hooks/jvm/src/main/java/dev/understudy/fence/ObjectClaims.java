@@ -3,6 +3,7 @@ package dev.understudy.fence;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.UUID;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -43,6 +44,18 @@ final class ObjectClaims implements ClaimStore {
             }
             throw e;
         }
+    }
+
+    /** In an object store a first PUT costs half a second of class loading and connecting; a takeover has no time for that. */
+    @Override
+    public void prepare() throws IOException {
+        read();
+        String nonce = UUID.randomUUID().toString();
+        Path probe = new Path(path.getParent(), "prepared-" + nonce);
+        try (FSDataOutputStream out = ObjectStore.create(files, probe, ObjectStore.CREATE_ONLY, "true", nonce)) {
+            out.write(nonce.getBytes(StandardCharsets.US_ASCII));
+        }
+        files.delete(probe, false);
     }
 
     @Override

@@ -25,6 +25,7 @@ final class ObjectStore {
 
     private static final String NONCE = "understudy-nonce";
     private static final Map<String, FileSystem> WRITERS = new ConcurrentHashMap<>();
+    private static final Map<String, FileSystem> READERS = new ConcurrentHashMap<>();
 
     private ObjectStore() {}
 
@@ -50,6 +51,35 @@ final class ObjectStore {
         }
     }
 
+    /**
+     * The client that logs are read with: retries as the user set it, but streams that ask for a small object once. What S3A does
+     * by default, looking ahead into big ones, costs a request more and a change of threads for each entry of a log.
+     */
+    static FileSystem reader(Path path, Configuration conf) throws IOException {
+        URI uri = path.toUri();
+        String key = uri.getScheme() + "://" + uri.getAuthority();
+        FileSystem known = READERS.get(key);
+        if (known != null) {
+            return known;
+        }
+        synchronized (READERS) {
+            FileSystem made = READERS.get(key);
+            if (made == null) {
+                Configuration own = new Configuration(conf);
+                small(own, uri);
+                made = FileSystem.newInstance(uri, own);
+                READERS.put(key, made);
+            }
+            return made;
+        }
+    }
+
+    private static void small(Configuration conf, URI uri) {
+        set(conf, uri, "change.detection.source", "etag"); // a GET is conditional on the ETag that was seen
+        set(conf, uri, "change.detection.mode", "server");
+        set(conf, uri, "input.stream.type", "classic");
+    }
+
     private static FileSystem open(URI uri, Configuration conf) throws IOException {
         long timeout = Fence.writeTimeoutMillis();
         Configuration own = new Configuration(conf);
@@ -66,9 +96,7 @@ final class ObjectStore {
         }) {
             set(own, uri, each, timeout + "ms");
         }
-        set(own, uri, "change.detection.source", "etag"); // a GET is conditional on the ETag that was seen
-        set(own, uri, "change.detection.mode", "server");
-        set(own, uri, "input.stream.type", "classic"); // the default one prefetches, and needs a jar more
+        small(own, uri);
         // no probes for parents and markers around each create and delete: the fence writes files only where it may
         set(own, uri, "performance.flags", "create,delete,mkdir");
         Duration before = minimumDuration(Duration.ofMillis(Math.min(timeout, 100)));

@@ -100,10 +100,10 @@ final class Root {
         return outcome;
     }
 
-    /** Opens what a claim will need (clients, connections, their code) by reading what it will read. Writes nothing. */
+    /** Opens what a claim will need: clients, connections, their code. Changes nothing that anybody reads. */
     void prepare() throws IOException {
         if (store != null) {
-            store.read();
+            store.prepare();
             pendingBatch();
         }
     }
