@@ -122,7 +122,7 @@ def ready(production: Production) -> None:
     if production.watch.first(lambda commit: commit.input, 300) is None:
         raise Failed(f"nobody committed within 300 s; see {production.logs}")
     if not production.plain:
-        production.wait_for(production.rehearsed, "a rehearsed standby", 300)
+        production.wait_for(lambda: production.rehearsed(4), "a rehearsed standby", 300)
     last = time.time()
     if production.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
         raise Failed("nobody commits")

@@ -12,7 +12,8 @@ Json = dict[str, Any]
 class Job:
     """One job in one namespace. ``command`` is the script and its arguments, ``options`` those of ``understudy run``.
 
-    ``plain``: the script alone under spark-submit, as users deploy it today. ``avoid``: a node that pods keep away from.
+    ``plain``: the script alone under spark-submit, as users deploy it today. ``native``: executors are pods. ``avoid``: a node
+    that pods keep away from.
     """
 
     cluster: str
@@ -26,6 +27,7 @@ class Job:
     environment: tuple[Json, ...] = ()
     memory: str = "1400Mi"
     plain: bool = False
+    native: bool = False
     avoid: str = ""
     labels: Json = field(default_factory=dict)
 
@@ -67,7 +69,18 @@ def access(job: Job) -> list[Json]:
     binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-ha")
     binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-ha"}
     binding["subjects"] = [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}]
-    return [_object("v1", "ServiceAccount", job, job.cluster), role, binding]
+    return [_object("v1", "ServiceAccount", job, job.cluster), role, binding, *(_executors(job) if job.native else ())]
+
+
+def _executors(job: Job) -> list[Json]:
+    """The second Role, for native mode only: Spark names its executors' pods as it likes, so these cannot be named here."""
+    role = _object("rbac.authorization.k8s.io/v1", "Role", job, f"{job.cluster}-executors")
+    verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
+    role["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-executors")
+    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-executors"}
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}]
+    return [role, binding]
 
 
 def deployment(job: Job) -> Json:

@@ -38,6 +38,18 @@ PATIENCE = 120.0
 VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*-m understudy.driver*", "container": "*"}
 
 
+#: A label of executors' pods.
+EXECUTOR = "understudy.dev/executor-of"
+
+#: Executors that fit on a small machine, several at a time. They are pulled from nowhere: the image is on every node.
+_SMALL_EXECUTORS = (
+    *("--executor-memory", "512m", "--executor-cores", "1"),
+    *("--conf", "spark.kubernetes.executor.request.cores=100m"),
+    *("--conf", "spark.kubernetes.container.image.pullPolicy=Never"),
+    *("--conf", "spark.executor.memoryOverhead=300m"),
+)
+
+
 class Failed(AssertionError):
     pass
 
@@ -67,6 +79,7 @@ class Production:
     #: Rehearsals write where the job writes, so that its code is warm too; empty: to the pod's own disk.
     scratch: bool = True
     plain: bool = False
+    native: bool = False
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
     courier: Courier = field(init=False)
@@ -100,7 +113,10 @@ class Production:
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
         }
-        submit = ["--master", "local[2]", "--driver-memory", "700m", "--conf", "spark.ui.enabled=false"]
+        submit = ["--master", "local[2]"]
+        if self.native:
+            submit = ["--master", "k8s://https://kubernetes.default.svc", "--num-executors", "2", *_SMALL_EXECUTORS]
+        submit += ["--driver-memory", "700m", "--conf", "spark.ui.enabled=false"]
         for name, value in s3a.items():
             submit += ["--conf", f"spark.hadoop.fs.s3a.{name}={value}"]
         return deployments.Job(
@@ -113,6 +129,7 @@ class Production:
             options=(*(("--scratch", self.url("scratch")) if self.scratch else ()), *self.options),
             profile="fast",
             plain=self.plain,
+            native=self.native,
             # where the object store is, and who loses it has lost more than a node
             avoid="node1" if self.cluster.local else "",
         )
@@ -172,7 +189,7 @@ class Production:
         data = self._ask(f"configmaps/{CLUSTER}-replicas").get("data") or {}
         return [json.loads(text)["body"] for key, text in data.items() if key.startswith("replica.")]
 
-    def rehearsed(self, rounds: int = 4) -> bool:
+    def rehearsed(self, rounds: int = 1) -> bool:
         """Every living pod that does not lead has rehearsed ``rounds`` times."""
         uids = {pod["metadata"]["uid"] for pod in self.pods()} - {self.holder().partition("_")[0]}
         ready = {
@@ -224,7 +241,7 @@ class Production:
 
     def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
         """When the signal was sent, in seconds since 1970."""
-        if not self.cluster.local:
+        if not self.cluster.local or EXECUTOR in pod["metadata"]["labels"]:
             return self._strike_inside(pod, kind, number)
         wanted = VICTIMS[kind].strip("*")
         victims = [process for process in self.processes(pod) if wanted in process.command]

@@ -1,0 +1,189 @@
+"""What else befalls a job in a cluster: every test ends with a job that goes on, the last one compares every row."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.data import FLIGHTS
+from e2e import deployments
+from e2e.evidence import DIRECTORY
+from e2e.kubectl import Cluster, await_value
+from e2e.objects import ObjectStore
+from e2e.production import CLUSTER, PATIENCE, Production
+
+#: The Deployment's number for a ReplicaSet.
+REVISION = "deployment.kubernetes.io/revision"
+
+
+@pytest.fixture(scope="module")
+def results(namespace: str) -> Path:
+    made = DIRECTORY / namespace
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def production(
+    cluster: Cluster, namespace: str, object_store: ObjectStore, flights_image: str, results: Path
+) -> Iterator[Production]:
+    made = Production(cluster, object_store, flights_image, results, namespace)
+    try:
+        made.start()
+        assert made.watch.first(lambda commit: commit.input, 240), "nobody ever led"
+        yield made
+    finally:
+        made.stop()
+
+
+def ready(production: Production) -> int:
+    production.wait_for(production.rehearsed, "a rehearsed standby", 300)
+    production.feed.per_second = 1.0
+    return production.epoch()
+
+
+def goes_on(production: Production, since: float) -> None:
+    assert production.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE), "nobody went on"
+
+
+def test_a_pod_that_is_deleted_by_force(production: Production) -> None:
+    """It still gets SIGTERM; its object is gone before its processes are, so nobody can say when they are."""
+    before = ready(production)
+    holder, pod = production.holder(), production.leader()
+    at = production.delete(pod, force=True)
+    assert production.measure("force", at, holder).epoch > before
+
+
+@pytest.mark.machines
+def test_a_node_that_crashes(production: Production) -> None:
+    before = ready(production)
+    holder, pod = production.holder(), production.leader()
+    node = pod["spec"]["nodeName"].removeprefix("node")
+    at = time.time()
+    production.cluster.machine("crash", node)
+    try:
+        assert production.measure("crash", at, holder).epoch > before
+    finally:
+        production.cluster.machine("revive", node)
+
+
+def test_all_replicas_at_once(production: Production) -> None:
+    before = ready(production)
+    at = min(production.strike(pod, "container") for pod in production.pods())
+    production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
+    goes_on(production, at + 1)
+
+
+def test_an_image_rolled_out_under_load_and_rolled_back(production: Production) -> None:
+    before = ready(production)
+    for step, command in enumerate(("set", "undo")):
+        epoch, at = production.epoch(), time.time()
+        if command == "set":
+            production.deploy(environment=({"name": "ROLLED", "value": "1"},))
+        else:
+            production.cluster.kubectl("rollout", "undo", f"deployment/{CLUSTER}", "-n", production.namespace)
+        production.cluster.kubectl(
+            "rollout", "status", f"deployment/{CLUSTER}", "-n", production.namespace, "--timeout=400s", timeout=420
+        )
+        newest = max(int(each["metadata"]["annotations"][REVISION]) for each in production.get("replicasets")["items"])
+        production.wait_for(lambda newest=newest: generation(production) == newest, f"generation {newest}", PATIENCE)
+        goes_on(production, at)
+        assert 1 <= production.epoch() - epoch <= 2, "at most two takeovers"
+        assert newest == 2 + step, "a rollback is a new revision"
+    assert production.epoch() > before
+
+
+def generation(production: Production) -> int:
+    job = json.loads(production.get("configmap", f"{CLUSTER}-{CLUSTER}")["data"]["job"])["body"]
+    return int(job["generation"]["number"])
+
+
+def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
+    before = ready(production)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": CLUSTER},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": CLUSTER}}},
+    }
+    production.cluster.apply(production.namespace, budget)
+    node = production.leader()["spec"]["nodeName"]
+    at = time.time()
+    try:
+        production.cluster.kubectl(
+            "drain",
+            node,
+            "--ignore-daemonsets",
+            "--delete-emptydir-data",
+            f"--pod-selector=app={CLUSTER}",
+            "--timeout=300s",
+            timeout=320,
+        )
+        production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
+        goes_on(production, at)
+    finally:
+        production.cluster.kubectl("uncordon", node)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "corrupted"])
+@pytest.mark.parametrize("which", ["replicas", "job", "lock"])
+def test_a_document_is_harmed(production: Production, which: str, harm: str) -> None:
+    """A living leader leads on and its epoch stays or grows; what was harmed is written again or asked for."""
+    before = ready(production)
+    kind, name = {
+        "replicas": ("configmap", f"{CLUSTER}-replicas"),
+        "job": ("configmap", f"{CLUSTER}-{CLUSTER}"),
+        "lock": ("lease", f"{CLUSTER}-lock"),
+    }[which]
+    kept = production.get(kind, name)
+    at = time.time()
+    kubectl, namespace = production.cluster.kubectl, production.namespace
+    match harm:
+        case "deleted":
+            kubectl("delete", kind, name, "-n", namespace)
+            production.cluster.apply(
+                namespace,
+                *[each for each in deployments.ha_objects(production.job) if each["metadata"]["name"] == name],
+            )
+        case "emptied":
+            emptied = {"data": None} if kind == "configmap" else {"spec": None, "metadata": {"annotations": None}}
+            kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(emptied))
+        case _:
+            key = "understudy.dev/grant"
+            rubbish = (
+                {"data": dict.fromkeys(kept.get("data") or {}, "{half")}
+                if kind == "configmap"
+                else {"metadata": {"annotations": {key: "{half"}}}
+            )
+            kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(rubbish))
+    time.sleep(5)
+    goes_on(production, at + 5)
+    if which != "lock":  # only its owner may say what stood there: put it back, as an operator would
+        restored = {key: kept[key] for key in ("apiVersion", "kind", "data") if key in kept}
+        restored["metadata"] = {"name": name, "labels": kept["metadata"].get("labels", {})}
+        kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(restored))
+    await_value(lambda: production.epoch() >= before or None, 30, "the epoch went back")
+
+
+def test_permission_to_renew_is_taken_away_and_given_back(production: Production) -> None:
+    before = ready(production)
+    holder = production.holder()
+    role = next(each for each in deployments.access(production.job) if each["kind"] == "Role")
+    less = {**role, "rules": [rule for rule in role["rules"] if "leases" not in rule["resources"]]}
+    production.cluster.apply(production.namespace, less)
+    time.sleep(15)
+    production.cluster.apply(production.namespace, role)
+    given = time.time()
+    goes_on(production, given)
+    assert (production.epoch(), production.holder()) == (before, holder)
+
+
+def test_every_row_is_there_once(production: Production, results: Path) -> None:
+    compared = production.finish()
+    (results / "rows.json").write_text(json.dumps([repr(each) for each in compared], indent=1), encoding="utf-8")
+    assert {each.sink: (each.lost, each.repeated) for each in compared} == {"delays": (0, 0), "flights": (0, 0)}
+    assert {each.flights for each in compared} == {FLIGHTS}

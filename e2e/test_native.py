@@ -1,0 +1,77 @@
+"""Executors as pods: a standby's own, a leader's, those of a leader that is gone, and one that dies in the middle of a batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.data import FLIGHTS
+from e2e.evidence import DIRECTORY
+from e2e.kubectl import Cluster, await_value
+from e2e.objects import ObjectStore
+from e2e.production import CLUSTER, PATIENCE, Production
+
+
+@pytest.fixture(scope="module")
+def production(cluster: Cluster, namespace: str, object_store: ObjectStore, flights_image: str) -> Iterator[Production]:
+    results: Path = DIRECTORY / namespace
+    results.mkdir(parents=True)
+    made = Production(cluster, object_store, flights_image, results, namespace, native=True)
+    try:
+        made.start()
+        assert made.watch.first(lambda commit: commit.input, 300), "nobody ever led"
+        yield made
+    finally:
+        made.stop()
+
+
+def executors(production: Production, holder: str) -> list[Any]:
+    """Living executor pods of one start of a supervisor."""
+    start = holder.rpartition("_")[2]
+    pods = production.get("pods", "-l", f"understudy.dev/executor-of={CLUSTER},understudy.dev/holder={start}")["items"]
+    return [pod for pod in pods if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]]
+
+
+def standby(production: Production) -> str:
+    return next(each["holder"] for each in production.standings() if each["holder"] != production.holder())
+
+
+def test_a_leader_has_all_of_its_executors_and_a_standby_one(production: Production) -> None:
+    leader = production.holder()
+    production.wait_for(lambda: len(executors(production, leader)) == 2, "two executors", PATIENCE)
+    production.wait_for(production.rehearsed, "a rehearsed standby", 400)
+    assert len(executors(production, standby(production))) == 1
+    for pod in executors(production, leader):
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        for container in pod["spec"]["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_an_executor_that_dies_in_a_batch_costs_nothing_but_time(production: Production) -> None:
+    production.feed.per_second = 1.0
+    epoch, holder = production.epoch(), production.holder()
+    victim = executors(production, holder)[0]
+    at = production.strike(victim, "container")
+    assert production.watch.first(lambda commit: commit.input and commit.seen > at + 2, PATIENCE), "nobody went on"
+    assert (production.epoch(), production.holder()) == (epoch, holder)
+
+
+def test_a_new_leader_asks_for_the_rest_and_deletes_those_of_the_old_one(production: Production) -> None:
+    production.wait_for(production.rehearsed, "a rehearsed standby", 400)
+    old = production.holder()
+    takeover = production.kill("container")
+    assert takeover.epoch > 1
+    new = production.holder()
+    await_value(lambda: not executors(production, old) or None, 30, "executors of the old leader live on")
+    production.wait_for(lambda: len(executors(production, new)) == 2, "two executors", PATIENCE)
+
+
+def test_every_row_is_there_once(production: Production) -> None:
+    time.sleep(2)
+    compared = production.finish(400)
+    assert {each.sink: (each.lost, each.repeated) for each in compared} == {"delays": (0, 0), "flights": (0, 0)}
+    assert {each.flights for each in compared} == {FLIGHTS}
