@@ -29,7 +29,7 @@ from bench.tails import Said, parse_event
 from e2e import images, manifests, objects
 from e2e.kubectl import Cluster, attach, await_value
 from e2e.kubectl import Failed as Refused
-from e2e.production import Failed, Production
+from e2e.production import BUSY, CALM, Failed, Production
 
 KINDS = {
     "understudy": ("sigterm", "jvm", "container", "cut"),
@@ -40,11 +40,12 @@ VARIANTS = ("understudy", "restart")
 
 def trial(production: Production, kind: str) -> float:
     """Seconds until somebody else commits; everybody is ready before."""
-    production.feed.per_second = 2.0
+    production.feed.per_second = BUSY
+    time.sleep(2.0)
     try:
         return _plain(production, kind) if production.plain else _replicated(production, kind)
     finally:
-        production.feed.per_second = 0.5
+        production.feed.per_second = CALM
 
 
 def _replicated(production: Production, kind: str) -> float:
@@ -187,7 +188,14 @@ def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Tim
                 cluster.apply("default", manifests.namespace(name))
                 plain = variant == "restart"
                 production = Production(
-                    cluster, store, images.FLIGHTS, directory / name, name, replicas=1 if plain else 2, plain=plain
+                    cluster,
+                    store,
+                    images.FLIGHTS,
+                    directory / name,
+                    name,
+                    replicas=1 if plain else 2,
+                    plain=plain,
+                    days=1_000_000,
                 )
                 try:
                     turn(production, kinds, times)

@@ -31,6 +31,9 @@ from e2e.objects import ObjectStore
 CLUSTER = "flights"
 QUERIES = ("delays", "flights")
 
+#: Days per second while nothing happens, and around a kill, when rows must be waiting for whoever comes next.
+CALM, BUSY = 0.1, 1.0
+
 #: A takeover that takes longer than this has failed, in seconds.
 PATIENCE = 120.0
 
@@ -78,6 +81,8 @@ class Production:
     options: tuple[str, ...] = ()
     #: Rehearsals write where the job writes, so that its code is warm too; empty: to the pod's own disk.
     scratch: bool = True
+    #: How many days there are to feed; the default is the whole year, which is what ``finish`` compares.
+    days: int = DAYS
     plain: bool = False
     native: bool = False
     feed: Feed = field(init=False)
@@ -92,7 +97,7 @@ class Production:
         self.proxy = self._open.enter_context(self.cluster.proxy())
         self.courier = Courier(bucket, self.namespace, self.logs / "data", QUERIES)
         self.courier.input.mkdir(parents=True)
-        self.feed = Feed(self.courier.input, load(), limit=DAYS)
+        self.feed = Feed(self.courier.input, load(), limit=self.days)
         self.watch = observer.CommitWatch(self.checkpoints, QUERIES, poll_s=0.01)
 
     @property
@@ -141,7 +146,7 @@ class Production:
         self.courier.start()
         self.cluster.apply(self.namespace, *deployments.access(self.job), *deployments.ha_objects(self.job))
         self.deploy()
-        self.feed.per_second = 0.5
+        self.feed.per_second = CALM
         self.feed.start()
         self.watch.start()
 
@@ -280,6 +285,7 @@ class Production:
     def measure(self, kind: str, at: float, holder: str, *, patience: float = PATIENCE) -> Takeover:
         """Wait until somebody else than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""
         deadline = time.monotonic() + patience
+        self.feed.per_second = BUSY
         while (now := self.holder()) in ("", holder):
             if time.monotonic() > deadline:
                 raise Failed(f"{kind}: {now or 'nobody'} still holds the lock after {patience:.0f} s")
@@ -291,6 +297,7 @@ class Production:
             raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
         takeover = Takeover(kind, commit.seen - at, self.epoch(), self.courier.look_s)
         self.takeovers.append(takeover)
+        self.feed.per_second = CALM
         return takeover
 
     def _acquired(self) -> float:

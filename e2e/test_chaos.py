@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from e2e import deployments
 from e2e.evidence import DIRECTORY
 from e2e.kubectl import Cluster, await_value
 from e2e.objects import ObjectStore
-from e2e.production import CLUSTER, PATIENCE, Production
+from e2e.production import CALM, CLUSTER, PATIENCE, Production
 
 #: The Deployment's number for a ReplicaSet.
 REVISION = "deployment.kubernetes.io/revision"
@@ -42,7 +43,7 @@ def production(
 
 def ready(production: Production) -> int:
     production.wait_for(production.rehearsed, "a rehearsed standby", 300)
-    production.feed.per_second = 1.0
+    production.feed.per_second = CALM
     return production.epoch()
 
 
@@ -90,11 +91,15 @@ def test_an_image_rolled_out_under_load_and_rolled_back(production: Production) 
             "rollout", "status", f"deployment/{CLUSTER}", "-n", production.namespace, "--timeout=400s", timeout=420
         )
         newest = max(int(each["metadata"]["annotations"][REVISION]) for each in production.get("replicasets")["items"])
-        production.wait_for(lambda newest=newest: generation(production) == newest, f"generation {newest}", PATIENCE)
+        production.wait_for(functools.partial(leads, production, newest), f"generation {newest}", PATIENCE)
         goes_on(production, at)
         assert 1 <= production.epoch() - epoch <= 2, "at most two takeovers"
         assert newest == 2 + step, "a rollback is a new revision"
     assert production.epoch() > before
+
+
+def leads(production: Production, number: int) -> bool:
+    return generation(production) == number
 
 
 def generation(production: Production) -> int:

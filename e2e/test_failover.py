@@ -17,7 +17,7 @@ from e2e import deployments
 from e2e.evidence import DIRECTORY
 from e2e.kubectl import Cluster, await_value
 from e2e.objects import ObjectStore
-from e2e.production import CLUSTER, PATIENCE, Production
+from e2e.production import CALM, CLUSTER, PATIENCE, Production
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
@@ -45,9 +45,9 @@ def production(
 
 
 def ready(production: Production) -> int:
-    """The standby has rehearsed, and input comes faster than one batch can eat; the epoch that leads."""
+    """The standby has rehearsed; the epoch that leads."""
     production.wait_for(production.rehearsed, "a rehearsed standby", 300)
-    production.feed.per_second = 2.0
+    production.feed.per_second = CALM
     return production.epoch()
 
 

@@ -37,7 +37,7 @@ def executors(production: Production, holder: str) -> list[Any]:
 
 
 def standby(production: Production) -> str:
-    return next(each["holder"] for each in production.standings() if each["holder"] != production.holder())
+    return next(str(each["holder"]) for each in production.standings() if each["holder"] != production.holder())
 
 
 def test_a_leader_has_all_of_its_executors_and_a_standby_one(production: Production) -> None:
@@ -52,7 +52,6 @@ def test_a_leader_has_all_of_its_executors_and_a_standby_one(production: Product
 
 
 def test_an_executor_that_dies_in_a_batch_costs_nothing_but_time(production: Production) -> None:
-    production.feed.per_second = 1.0
     epoch, holder = production.epoch(), production.holder()
     victim = executors(production, holder)[0]
     at = production.strike(victim, "container")
