@@ -27,7 +27,7 @@ fail() {
 
 if [ "$(uname -s)" != Linux ]; then
     fail 2 "Understudy runs on Linux (it needs flock evidence, PR_SET_PDEATHSIG and CLOCK_BOOTTIME); this is" \
-        "$(uname -s). Use a Linux machine, virtual machine or container: our own Docker image does not exist yet."
+        "$(uname -s). Use a Linux machine, a virtual machine, or a container."
 fi
 
 # logged NAME COMMAND...: quiet while it works; the end of what it said when it doesn't.
