@@ -30,11 +30,15 @@ def crowd(cluster: Cluster, namespace: str, who: str) -> Iterator[list[dict[str,
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
     assert process.stdout is not None
     lines, heard = process.stdout, list[dict[str, Any]]()
-    threading.Thread(target=lambda: heard.extend(map(json.loads, lines)), daemon=True).start()
+    listening = threading.Thread(target=lambda: heard.extend(map(json.loads, lines)), daemon=True)
+    listening.start()
     try:
         yield heard
     finally:
         process.kill()
+        process.wait(30)
+        listening.join()
+        lines.close()
 
 
 @pytest.fixture
