@@ -104,7 +104,7 @@ def lead(elector: Elector) -> bool | None:
     return elector.leads or None
 
 
-@pytest.fixture(params=["lease", "configmap", "multi"])
+@pytest.fixture
 def election(cluster: Cluster, namespace: str, request: pytest.FixtureRequest) -> Iterator[Election]:
     made = Election(cluster, namespace, request.param)
     yield made
@@ -116,9 +116,8 @@ def election(cluster: Cluster, namespace: str, request: pytest.FixtureRequest) -
     cluster.kubectl("delete", "configmap,lease", NAME, "-n", namespace, "--ignore-not-found")
 
 
+@pytest.mark.parametrize("election", ["lease", "configmap"], indirect=True)
 def test_client_gos_electors_and_ours_exclude_each_other(election: Election) -> None:
-    if election.lock == "multi":
-        pytest.skip("has a test of its own")
     choose = random.Random(4)
     election.ours()
     election.client_go(election.lock)
@@ -134,9 +133,8 @@ def test_client_gos_electors_and_ours_exclude_each_other(election: Election) -> 
     assert election.overlaps() == []
 
 
+@pytest.mark.parametrize("election", ["multi"], indirect=True)
 def test_multi_excludes_those_that_know_only_one_half(election: Election) -> None:
-    if election.lock != "multi":
-        pytest.skip("the others have a test of their own")
     first = election.ours()
     await_value(functools.partial(lead, first), SOON, "ours does not lead")
     halves = [election.client_go("lease"), election.client_go("configmap")]
@@ -156,9 +154,8 @@ def test_multi_excludes_those_that_know_only_one_half(election: Election) -> Non
     assert mixed == []
 
 
+@pytest.mark.parametrize("election", ["lease", "configmap"], indirect=True)
 def test_the_record_is_one_that_client_gos_tools_read(election: Election) -> None:
-    if election.lock == "multi":
-        pytest.skip("both halves are the other two's")
     leader = election.ours()
     await_value(functools.partial(lead, leader), SOON, "nobody leads")
     found: dict[str, Any] = election.cluster.get(election.namespace, election.lock, NAME)
