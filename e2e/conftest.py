@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from e2e import evidence, images, manifests, objects
 from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
 from e2e.kubectl import Cluster, NoCluster, attach, await_value
+from e2e.production import Production
 
 _cluster = pytest.StashKey[Cluster]()
 #: Namespaces that tests made and that still exist.
@@ -80,6 +82,28 @@ def flights_image(cluster: Cluster) -> str:
     """The image of ``examples/``, on every node. ``make e2e`` has built it."""
     cluster.load(images.saved(images.FLIGHTS))
     return images.FLIGHTS
+
+
+@pytest.fixture(scope="module")
+def results(namespace: str) -> Path:
+    """What a module's run leaves to look at."""
+    made = evidence.DIRECTORY / namespace
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def production(
+    cluster: Cluster, namespace: str, object_store: objects.ObjectStore, flights_image: str, results: Path
+) -> Iterator[Production]:
+    """The flights job in the module's namespace, led by somebody."""
+    made = Production(cluster, object_store, flights_image, results, namespace)
+    try:
+        made.start()
+        assert made.watch.first(lambda commit: commit.input, 240), "nobody ever led"
+        yield made
+    finally:
+        made.stop()
 
 
 @contextmanager

@@ -204,6 +204,12 @@ class Production:
         }
         return len(uids) == self.replicas - 1 and uids <= ready
 
+    def ready(self) -> int:
+        """Wait until the standby has rehearsed; the epoch that leads."""
+        self.wait_for(self.rehearsed, "a rehearsed standby", 300)
+        self.feed.per_second = CALM
+        return self.epoch()
+
     def processes(self, pod: Any) -> list[observer.Process]:
         """Every process of the pod that understudy started, found by the pod's UID in its environment. Local cluster only."""
         mark = f"UNDERSTUDY_POD_UID={pod['metadata']['uid']}".encode()

@@ -5,46 +5,17 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.data import FLIGHTS
 from e2e import deployments
-from e2e.evidence import DIRECTORY
-from e2e.kubectl import Cluster, await_value
-from e2e.objects import ObjectStore
-from e2e.production import CALM, CLUSTER, PATIENCE, Production
+from e2e.kubectl import await_value
+from e2e.production import CLUSTER, PATIENCE, Production
 
 #: The Deployment's number for a ReplicaSet.
 REVISION = "deployment.kubernetes.io/revision"
-
-
-@pytest.fixture(scope="module")
-def results(namespace: str) -> Path:
-    made = DIRECTORY / namespace
-    made.mkdir(parents=True)
-    return made
-
-
-@pytest.fixture(scope="module")
-def production(
-    cluster: Cluster, namespace: str, object_store: ObjectStore, flights_image: str, results: Path
-) -> Iterator[Production]:
-    made = Production(cluster, object_store, flights_image, results, namespace)
-    try:
-        made.start()
-        assert made.watch.first(lambda commit: commit.input, 240), "nobody ever led"
-        yield made
-    finally:
-        made.stop()
-
-
-def ready(production: Production) -> int:
-    production.wait_for(production.rehearsed, "a rehearsed standby", 300)
-    production.feed.per_second = CALM
-    return production.epoch()
 
 
 def goes_on(production: Production, since: float) -> None:
@@ -53,7 +24,7 @@ def goes_on(production: Production, since: float) -> None:
 
 def test_a_pod_that_is_deleted_by_force(production: Production) -> None:
     """It still gets SIGTERM; its object is gone before its processes are, so nobody can say when they are."""
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     at = production.delete(pod, force=True)
     assert production.measure("force", at, holder).epoch > before
@@ -61,7 +32,7 @@ def test_a_pod_that_is_deleted_by_force(production: Production) -> None:
 
 @pytest.mark.machines
 def test_a_node_that_crashes(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     node = pod["spec"]["nodeName"].removeprefix("node")
     at = time.time()
@@ -73,14 +44,14 @@ def test_a_node_that_crashes(production: Production) -> None:
 
 
 def test_all_replicas_at_once(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     at = min(production.strike(pod, "container") for pod in production.pods())
     production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
     goes_on(production, at + 1)
 
 
 def test_an_image_rolled_out_under_load_and_rolled_back(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     for step, command in enumerate(("set", "undo")):
         epoch, at = production.epoch(), time.time()
         if command == "set":
@@ -108,7 +79,7 @@ def generation(production: Production) -> int:
 
 
 def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -138,7 +109,7 @@ def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
 @pytest.mark.parametrize("which", ["replicas", "job", "lock"])
 def test_a_document_is_harmed(production: Production, which: str, harm: str) -> None:
     """A living leader leads on and its epoch stays or grows; what was harmed is written again or asked for."""
-    before = ready(production)
+    before = production.ready()
     kind, name = {
         "replicas": ("configmap", f"{CLUSTER}-replicas"),
         "job": ("configmap", f"{CLUSTER}-{CLUSTER}"),
@@ -175,7 +146,7 @@ def test_a_document_is_harmed(production: Production, which: str, harm: str) -> 
 
 
 def test_permission_to_renew_is_taken_away_and_given_back(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder = production.holder()
     role = next(each for each in deployments.access(production.job) if each["kind"] == "Role")
     less = {**role, "rules": [rule for rule in role["rules"] if "leases" not in rule["resources"]]}

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,56 +13,26 @@ import pytest
 from bench import observer
 from bench.data import FLIGHTS
 from e2e import deployments
-from e2e.evidence import DIRECTORY
-from e2e.kubectl import Cluster, await_value
-from e2e.objects import ObjectStore
-from e2e.production import CALM, CLUSTER, PATIENCE, Production
+from e2e.kubectl import await_value
+from e2e.production import CLUSTER, PATIENCE, Production
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
 
 
-@pytest.fixture(scope="module")
-def results(namespace: str) -> Path:
-    """What a run leaves to look at."""
-    made = DIRECTORY / namespace
-    made.mkdir(parents=True)
-    return made
-
-
-@pytest.fixture(scope="module")
-def production(
-    cluster: Cluster, namespace: str, object_store: ObjectStore, flights_image: str, results: Path
-) -> Iterator[Production]:
-    made = Production(cluster, object_store, flights_image, results, namespace)
-    try:
-        made.start()
-        assert made.watch.first(lambda commit: commit.input, 240), "nobody ever led"
-        yield made
-    finally:
-        made.stop()
-
-
-def ready(production: Production) -> int:
-    """The standby has rehearsed; the epoch that leads."""
-    production.wait_for(production.rehearsed, "a rehearsed standby", 300)
-    production.feed.per_second = CALM
-    return production.epoch()
-
-
 def test_the_jvm_is_killed(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     assert production.kill("jvm").epoch > before
 
 
 def test_the_whole_container_is_killed(production: Production) -> None:
     """Its first process gets SIGKILL: the kernel kills the rest, the kubelet reports it, and nobody waits for the lease."""
-    before = ready(production)
+    before = production.ready()
     assert production.kill("container").epoch > before
 
 
 def test_sigterm_to_the_pod(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     at = production.delete(pod)
     assert production.measure("sigterm", at, holder).epoch > before
@@ -71,7 +40,7 @@ def test_sigterm_to_the_pod(production: Production) -> None:
 
 @pytest.mark.machines
 def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     driver = production.driver(pod)
     production.cluster.machine("freeze-api")
@@ -90,7 +59,7 @@ def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(producti
 @pytest.mark.machines
 def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(production: Production) -> None:
     """Its processes go on. Object store and API server are out of reach, so nothing can be written; then the cable is back."""
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     node = pod["spec"]["nodeName"].removeprefix("node")
     driver = production.driver(pod)
@@ -105,7 +74,7 @@ def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(prod
 
 @pytest.mark.machines
 def test_a_frozen_leader_that_is_thawed_is_refused(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder, pod = production.holder(), production.leader()
     frozen = production.processes(pod)
     at = time.time()
@@ -121,7 +90,7 @@ def test_a_frozen_leader_that_is_thawed_is_refused(production: Production) -> No
 
 
 def test_a_second_deployment_with_the_same_cluster_id_is_refused(production: Production) -> None:
-    before = ready(production)
+    before = production.ready()
     holder, pods = production.holder(), {pod["metadata"]["uid"] for pod in production.pods()}
     second = deployments.deployment(production.job)
     second["metadata"]["name"] = "second"
