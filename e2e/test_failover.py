@@ -138,6 +138,7 @@ def test_what_an_operator_sees(production: Production) -> None:
     assert {"LeadershipGranted", "LeadershipReleased", "TookOver"} <= reasons
     status = production.status()
     assert status["epoch"] == production.epoch()
+    assert status["commit_age_s"] < 120, "the leader says from time to time when it last committed"
     assert len(status["replicas"]) == production.replicas
     assert sum(each["rehearsed"] for each in status["replicas"]) == production.replicas - 1
     metrics = production.metrics(production.leader())

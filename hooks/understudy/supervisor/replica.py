@@ -61,6 +61,8 @@ from understudy.supervisor.workload import intruder
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
 _YIELD = 15.0
+#: Seconds between two notes of the last commit in the job's document.
+_COMMITS_NOTED_EVERY = 60.0
 #: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
 _LOOK_FIRST = 1.0
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
@@ -149,6 +151,7 @@ class Replica:
                 loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
             tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
+            tasks.append(asyncio.create_task(self._note_commits()))
             self._respawn()
             return await self._handle()
         except UnderstudyError as error:
@@ -174,6 +177,14 @@ class Replica:
                 told = f"{self.health.fence.refused - known} writes of this replica's driver came too late, and changed nothing"
                 self._log.say("stale-write-refused", told, refused=self.health.fence.refused)
             await asyncio.sleep(self._settings.timings.retry / 2)
+
+    async def _note_commits(self) -> None:
+        """Say in the job's document when the last batch was committed: not per batch, for that is read by people."""
+        while True:
+            noted = self.health.fence.committed_at
+            await asyncio.sleep(_COMMITS_NOTED_EVERY)
+            if self._epoch is not None and self.health.fence.committed_at > noted:
+                await self._note(self._jobs.committed(self._token, self.health.fence.committed_at))
 
     async def _look_for_intruders(self) -> None:
         if workload := self._place.workload:
