@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from e2e.kubectl import Cluster
@@ -31,7 +33,7 @@ def test_a_conditional_put_never_overwrites(object_store: ObjectStore) -> None:
 
 def test_nobody_reads_without_the_secret(object_store: ObjectStore) -> None:
     with object_store.open() as bucket:
-        stranger = type(bucket)(bucket.port, bucket.bucket, bucket.key, "guessed")
+        stranger = replace(bucket, secret="guessed")
 
         with pytest.raises(Refusal) as refused:
             stranger.names()
