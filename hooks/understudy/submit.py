@@ -33,3 +33,15 @@ def executors_wanted(submit: Sequence[str]) -> int:
     if (settings_of(submit).get("spark.dynamicAllocation.enabled") or "").lower() == "true":
         return 0
     return int(option(submit, "--num-executors", "spark.executor.instances") or 2)
+
+
+def without(submit: Sequence[str], name: str) -> list[str]:
+    """``submit`` without the option ``name`` and its value: spark-submit lets an option win over every ``--conf``."""
+    kept: list[str] = []
+    words = iter(submit)
+    for word in words:
+        if word == name:
+            next(words, None)
+        elif not word.startswith(f"{name}="):
+            kept.append(word)
+    return kept

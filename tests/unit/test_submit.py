@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from understudy.errors import SettingsError
-from understudy.submit import is_native, option, settings_of
+from understudy.submit import is_native, option, settings_of, without
 from understudy.supervisor.native import wanted
 
 
@@ -45,6 +45,11 @@ def test_executors_are_pods_only_where_the_master_is_kubernetes(submit: tuple[st
 )
 def test_how_many_executors_a_job_asks_for(submit: tuple[str, ...], count: int) -> None:
     assert wanted(submit) == count
+
+
+def test_an_option_is_taken_out_with_its_value_in_either_spelling() -> None:
+    submit = ("--name", "a", "--num-executors", "5", "--num-executors=6", "--conf", "b=c")
+    assert without(submit, "--num-executors") == ["--name", "a", "--conf", "b=c"]
 
 
 def test_what_is_no_number_of_executors_is_refused() -> None:

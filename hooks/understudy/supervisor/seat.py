@@ -14,6 +14,7 @@ from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.processes import Alive
 from understudy.settings import Timings
+from understudy.submit import without
 from understudy.supervisor.child import Driver, may_lower_priority, new_gate
 from understudy.supervisor.native import Native, wanted
 from understudy.supervisor.settings import RunSettings
@@ -74,7 +75,7 @@ class Seat:
             idle=idle and may_lower_priority(),
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
-            submit=list(settings.submit),
+            submit=without(settings.submit, "--num-executors") if self._native is not None else list(settings.submit),
             defaults=self._native.defaults() if self._native is not None else {},
             settings=self._native.settings(settings.submit) if self._native is not None else {},
             executors=wanted(settings.submit) if self._native is not None else 0,
