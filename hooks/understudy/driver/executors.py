@@ -9,7 +9,8 @@ from pyspark import SparkContext
 
 def ask_for(count: int) -> None:
     """Ask the cluster manager for ``count`` executors in all, once there is a session. Returns when it has been told."""
-    while (context := SparkContext._active_spark_context) is None:  # noqa: SLF001
+    # Registered before it is complete: its JVM half comes last.
+    while (context := SparkContext._active_spark_context) is None or not hasattr(context, "_jsc"):  # noqa: SLF001
         time.sleep(0.1)
     jvm = context._jvm  # noqa: SLF001
     assert jvm is not None
