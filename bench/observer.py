@@ -265,10 +265,15 @@ def stale_refused(lines: Iterable[FenceLine]) -> list[FenceLine]:
 
 
 def fingerprint(directories: Iterable[Path]) -> dict[str, str]:
-    """SHA-256 of every file below the directories. Half-written hidden files (``.x.tmp``) are nobody's data and left out."""
+    """SHA-256 of every file below the directories.
+
+    Nobody's data is left out: half-written hidden files (``.x.tmp``), and files that a sink's tasks have not published
+    (``_understudy/staging-…``, which every reader passes over).
+    """
     found: dict[str, str] = {}
     for directory in directories:
-        for folder, _, names in os.walk(directory):
+        for folder, below, names in os.walk(directory):
+            below[:] = [name for name in below if not name.startswith("staging-")]
             for name in names:
                 path = Path(folder, name)
                 if name.startswith(".") and name.endswith(".tmp"):

@@ -175,20 +175,46 @@ def test_commit_and_abort_are_refused_after_a_takeover(one: Driver, tmp_path: Pa
 
 
 class Task:
-    """A task of the streaming file sink, taken through its steps by hand."""
+    """One batch of the streaming file sink with one task, taken through its steps by hand."""
 
     def __init__(self, one: Driver, path: Path) -> None:
-        self.one, jvm = one, one.jvm
+        self.one, self.out, jvm = one, path, one.jvm
         mapreduce = jvm.org.apache.hadoop.mapreduce
         attempt = mapreduce.TaskAttemptID(mapreduce.TaskID("job", 0, mapreduce.TaskType.MAP, 0), 0)
         self.context = mapreduce.task.TaskAttemptContextImpl(one.conf, attempt)
         self.protocol = jvm.dev.understudy.fence.FencedManifestProtocol("7", str(path))
+        sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
+        log = sinks.FileStreamSinkLog(1, one.extra["fenced"], str(path / "_spark_metadata"), jvm.scala.Option.empty())
+        self.protocol.setupManifestOptions(log, 7)
+        self.protocol.setupJob(self.context)
         self.protocol.setupTask(self.context)
 
-    def new_file(self) -> Path:
+    def new_file(self, directory: str | None = None) -> Path:
         jvm = self.one.jvm
         name = jvm.org.apache.spark.internal.io.FileNameSpec("", ".parquet")
-        return Path(self.protocol.newTaskTempFile(self.context, jvm.scala.Option.empty(), name))
+        return Path(self.protocol.newTaskTempFile(self.context, jvm.scala.Option.apply(directory), name))
+
+    def write_file(self, directory: str | None = None) -> Path:
+        path = self.new_file(directory)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("rows")
+        return path
+
+    def commit_task(self) -> Any:
+        """The task's message, as it reaches the driver."""
+        message = self.protocol.commitTask(self.context)
+        self.protocol.onTaskCommit(message)
+        return message
+
+    def commit_job(self, message: Any) -> None:
+        messages = self.one.jvm.java.util.ArrayList()
+        messages.add(message)
+        self.protocol.commitJob(self.context, self.one.jvm.scala.jdk.javaapi.CollectionConverters.asScala(messages).toSeq())
+
+    def published(self) -> list[str]:
+        """What a reader that knows nothing of Spark finds: names that begin with ``_`` or ``.`` are hidden from it."""
+        found = (path.relative_to(self.out) for path in self.out.rglob("*") if path.is_file())
+        return sorted(str(path) for path in found if not any(part[0] in "._" for part in path.parts))
 
 
 def test_a_stale_task_of_the_file_sink_opens_no_file(one: Driver, tmp_path: Path) -> None:
@@ -205,8 +231,8 @@ def test_a_stale_task_of_the_file_sink_opens_no_file(one: Driver, tmp_path: Path
 def test_a_task_that_became_stale_takes_its_file_away(one: Driver, tmp_path: Path) -> None:
     out = tmp_path / "out"
     task = Task(one, out)
-    written = task.new_file()
-    written.write_text("rows")
+    written = task.write_file()
+    assert task.published() == [], "half a file must not be read"
     seize(out, token(6))
     with pytest.raises(Py4JJavaError) as error:
         task.protocol.commitTask(task.context)
@@ -214,6 +240,56 @@ def test_a_task_that_became_stale_takes_its_file_away(one: Driver, tmp_path: Pat
     assert one.logged(op="commitTask", path=str(out))[-1]["reason"] == "higher-claim"
     task.protocol.abortTask(task.context)  # what Spark does with a task that failed
     assert not written.exists()
+
+
+def test_files_of_the_sink_are_published_with_the_batch(one: Driver, tmp_path: Path) -> None:
+    task = Task(one, tmp_path / "out")
+    written = [task.write_file(), task.write_file("day=1")]
+    message = task.commit_task()
+    assert task.published() == []
+    task.commit_job(message)
+    names = sorted([written[0].name, f"day=1/{written[1].name}"])
+    assert task.published() == names
+    logged = (tmp_path / "out" / "_spark_metadata" / "7").read_text()
+    assert all(f"{tmp_path}/out/{name}" in logged for name in names)
+    assert not any(path.exists() for path in written)
+
+
+def test_a_driver_that_became_stale_publishes_no_file(one: Driver, tmp_path: Path) -> None:
+    task = Task(one, tmp_path / "out")
+    written = task.write_file()
+    message = task.commit_task()
+    seize(tmp_path / "out", token(6))
+    with pytest.raises(Py4JJavaError) as error:
+        task.commit_job(message)
+    assert refusal(error.value) == LOST
+    assert task.published() == []
+    task.protocol.abortJob(task.context)
+    assert not written.exists()
+
+
+def test_a_claim_takes_the_files_of_the_predecessor_away(one: Driver, tmp_path: Path) -> None:
+    """It may have been let through and frozen before it published them, so no question can stop it any more."""
+    out = tmp_path / "out"
+    seize(out, token(4))
+    stale = out / "_understudy" / "staging-of-another-jvm" / "part-0.parquet"
+    stale.parent.mkdir()
+    stale.write_text("rows")
+    task = Task(one, out)
+    task.write_file()
+    assert not stale.exists()
+
+
+def test_a_file_that_was_taken_away_is_not_published(one: Driver, tmp_path: Path) -> None:
+    task = Task(one, tmp_path / "out")
+    written = [task.write_file() for _ in range(2)]
+    message = task.commit_task()
+    for path in written:
+        path.unlink()  # as a successor's claim does, just after this driver was let through
+    with pytest.raises(Py4JJavaError):
+        task.commit_job(message)
+    assert task.published() == []
+    assert not (tmp_path / "out" / "_spark_metadata" / "7").exists()
 
 
 def test_an_overwrite_keeps_the_claim(one: Driver, tmp_path: Path) -> None:

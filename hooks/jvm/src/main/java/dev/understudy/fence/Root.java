@@ -88,6 +88,9 @@ final class Root {
     synchronized Claims.Outcome claim(Claim mine, BooleanSupplier gateOpen) throws IOException {
         Claims.Outcome outcome = Claims.claim(store, mine, gateOpen);
         if (outcome.verdict().ours()) {
+            if (!remote) {
+                Staging.deleteOthers(Path.of(key)); // before any write of ours; again after a claim that failed here
+            }
             ours = outcome.standing();
             if (outcome.verdict() == Claims.Verdict.CLAIMED) {
                 synchronized (cleared) {
