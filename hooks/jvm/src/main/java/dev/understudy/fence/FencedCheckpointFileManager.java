@@ -4,9 +4,6 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
-import java.util.Collections;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -16,7 +13,6 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
-import org.apache.hadoop.util.functional.FutureIO;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
 /**
@@ -31,23 +27,12 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  */
 public final class FencedCheckpointFileManager implements CheckpointFileManager {
     private static final long NO_BATCH = -1;
-    private static final int REMEMBERED = 256;
 
     private final Path path;
     private final Configuration conf;
     private final FileSystem files;
     private final FileSystem reader;
     private final boolean local;
-
-    /** What a list said of files in an object store: opening one of them needs no other question. Entries never change. */
-    private final Map<String, FileStatus> listed =
-            Collections.synchronizedMap(
-                    new LinkedHashMap<>() {
-                        @Override
-                        protected boolean removeEldestEntry(Map.Entry<String, FileStatus> eldest) {
-                            return size() > REMEMBERED;
-                        }
-                    });
 
     /** The constructor that Spark calls. */
     public FencedCheckpointFileManager(Path path, Configuration conf) throws IOException {
@@ -82,11 +67,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FSDataInputStream open(Path target) {
         try {
-            FileStatus known = listed.get(target.toUri().getPath());
-            if (known == null) {
-                return reader.open(target);
-            }
-            return FutureIO.awaitFuture(reader.openFile(target).withFileStatus(known).build());
+            return reader.open(target);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -95,14 +76,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FileStatus[] list(Path target, PathFilter filter) {
         try {
-            if (local) {
-                return LocalFiles.list(files, target, filter);
-            }
-            FileStatus[] found = reader.listStatus(target, filter);
-            for (FileStatus each : found) {
-                listed.put(each.getPath().toUri().getPath(), each);
-            }
-            return found;
+            return local ? LocalFiles.list(files, target, filter) : reader.listStatus(target, filter);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }

@@ -35,20 +35,7 @@ final class ObjectStore {
 
     /** The client that does not retry; one per bucket for the life of the process. */
     static FileSystem writer(Path path, Configuration conf) throws IOException {
-        URI uri = path.toUri();
-        String key = uri.getScheme() + "://" + uri.getAuthority();
-        FileSystem known = WRITERS.get(key);
-        if (known != null) {
-            return known;
-        }
-        synchronized (WRITERS) {
-            FileSystem made = WRITERS.get(key);
-            if (made == null) {
-                made = open(uri, conf);
-                WRITERS.put(key, made);
-            }
-            return made;
-        }
+        return client(WRITERS, path, uri -> open(uri, conf));
     }
 
     /**
@@ -56,19 +43,29 @@ final class ObjectStore {
      * by default, looking ahead into big ones, costs a request more and a change of threads for each entry of a log.
      */
     static FileSystem reader(Path path, Configuration conf) throws IOException {
+        return client(READERS, path, uri -> {
+            Configuration own = new Configuration(conf);
+            small(own, uri);
+            return FileSystem.newInstance(uri, own);
+        });
+    }
+
+    private interface Opener {
+        FileSystem open(URI uri) throws IOException;
+    }
+
+    private static FileSystem client(Map<String, FileSystem> clients, Path path, Opener opener) throws IOException {
         URI uri = path.toUri();
-        String key = uri.getScheme() + "://" + uri.getAuthority();
-        FileSystem known = READERS.get(key);
+        String bucket = uri.getScheme() + "://" + uri.getAuthority();
+        FileSystem known = clients.get(bucket);
         if (known != null) {
             return known;
         }
-        synchronized (READERS) {
-            FileSystem made = READERS.get(key);
+        synchronized (clients) {
+            FileSystem made = clients.get(bucket);
             if (made == null) {
-                Configuration own = new Configuration(conf);
-                small(own, uri);
-                made = FileSystem.newInstance(uri, own);
-                READERS.put(key, made);
+                made = opener.open(uri);
+                clients.put(bucket, made);
             }
             return made;
         }
