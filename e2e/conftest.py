@@ -71,7 +71,7 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster, _probe: None) ->
 
 
 @pytest.fixture(scope="session")
-def object_store(request: pytest.FixtureRequest, cluster: Cluster, _probe: None) -> Iterator[objects.ObjectStore]:
+def object_store(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[objects.ObjectStore]:
     """versitygw in a namespace of its own, with an empty bucket; one for the run."""
     with _namespace(request, cluster, f"e2e-objects-{secrets.token_hex(2)}") as name:
         yield objects.install(cluster, name)

@@ -22,8 +22,9 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from e2e import manifests
+from e2e.cluster.build import TINY
 from e2e.cluster.image import write_image
-from e2e.cluster.layout import REPOSITORY
+from e2e.cluster.layout import REPOSITORY, Layout
 from e2e.kubectl import Cluster, NoCluster
 
 BINARY = REPOSITORY / "build" / "bin" / "versitygw"
@@ -172,6 +173,7 @@ class Bucket:
 def install(cluster: Cluster, namespace: str) -> ObjectStore:
     """Into a namespace that exists; returns when it answers."""
     cluster.load(image(), nodes=[1])
+    cluster.load(TINY.built(Layout.default()) / "probe.tar", nodes=[1])
     store = ObjectStore(cluster, namespace, BUCKET, "understudy", secrets.token_hex(16))
     node = {"kubernetes.io/hostname": "node1"} if cluster.local else {}
     cluster.apply(namespace, store.credentials(), _deployment(node), manifests.service(NAME, PORT, NAME))
@@ -219,7 +221,7 @@ def _deployment(node: dict[str, str]) -> dict[str, Any]:
                         {
                             "name": "versitygw",
                             "image": IMAGE,
-                            "args": ["--port", f":{PORT}", "--health", "/health", "--quiet", "posix", "/data"],
+                            "args": ["--port", f":{PORT}", "--health", "/health", "--keep-alive", "--quiet", "posix", "/data"],
                             "env": [
                                 {"name": theirs, "valueFrom": {"secretKeyRef": {"name": "objects", "key": ours}}}
                                 for theirs, ours in (
