@@ -8,13 +8,13 @@ gate and the claims are what keeps them from writing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.errors import SettingsError
 from understudy.events import Log
-from understudy.submit import executors_wanted, is_native, settings_of
+from understudy.submit import executors_wanted, is_native, settings_of, without
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
@@ -24,6 +24,21 @@ EXECUTOR_OF = "understudy.dev/executor-of"
 HOLDER = "understudy.dev/holder"
 
 _TEMPLATE = Path("/opt/spark/conf/executor-pod.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """What a driver is told of its executors when it starts: by default that they are Spark's business, and no pods.
+
+    ``submit`` is what is left of spark-submit's options; ``defaults``, ``settings`` and ``count`` are the ``DriverSpec``'s.
+    ``rehearses``: a standby has executors to rehearse on.
+    """
+
+    submit: tuple[str, ...]
+    defaults: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+    rehearses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +75,19 @@ class Native:
             )
         return cls(api, cluster, start, pod, address, image, warm)
 
-    def defaults(self) -> dict[str, str]:
+    def executors(self, submit: Iterable[str]) -> Executors:
+        """Raises ``SettingsError`` when the job asks for what is no number of executors."""
+        options = tuple(submit)
+        count = wanted(options)
+        return Executors(
+            submit=tuple(without(options, "--num-executors")),
+            defaults=self._defaults(),
+            settings=self._settings(count),
+            count=count,
+            rehearses=self.standby_executors > 0,
+        )
+
+    def _defaults(self) -> dict[str, str]:
         """What a user may set otherwise."""
         found = {
             "spark.kubernetes.namespace": self.api.namespace,
@@ -71,7 +98,7 @@ class Native:
             found["spark.kubernetes.executor.podTemplateFile"] = str(_TEMPLATE)
         return found
 
-    def settings(self, submit: Iterable[str]) -> dict[str, str]:
+    def _settings(self, count: int) -> dict[str, str]:
         """What has to be as it is: executors find their driver, belong to its pod, and can be told from others'."""
         found = {
             "spark.driver.host": self.address,
@@ -80,8 +107,8 @@ class Native:
             f"spark.kubernetes.executor.label.{EXECUTOR_OF}": self.cluster,
             f"spark.kubernetes.executor.label.{HOLDER}": self.start,
         }
-        if wanted(submit):
-            found["spark.executor.instances"] = str(min(self.standby_executors, wanted(submit)))
+        if count:
+            found["spark.executor.instances"] = str(min(self.standby_executors, count))
         return found
 
     async def clear(self, alive: Iterable[str], log: Log) -> None:

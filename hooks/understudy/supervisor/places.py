@@ -21,11 +21,11 @@ from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive
 from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
-    from understudy.supervisor.native import Native
 
 
 class Evidence(Protocol):
@@ -68,6 +68,10 @@ class Place:
     native: Native | None = None
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
+    def executors(self, submit: tuple[str, ...]) -> Executors:
+        """Those of a job that was given ``submit``. Raises ``SettingsError``."""
+        return Executors(submit) if self.native is None else self.native.executors(submit)
+
 
 def here(settings: RunSettings, log: Log) -> Place:
     """One machine, one directory. Raises ``DocumentError``."""
@@ -97,7 +101,6 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     from understudy.documents.api_server import ApiServer
     from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.supervisor.kubelet import KubeletWatch, holder_id, write_termination_message
-    from understudy.supervisor.native import Native
     from understudy.supervisor.recorder import EventRecorder
     from understudy.supervisor.workload import Rollout
 

@@ -101,10 +101,8 @@ class Replica:
         self.health = Health(self._clock, fence, live_within=2 * settings.timings.retry)
         self._seat = Seat(
             settings,
-            self._holder,
-            place.alive,
+            place,
             fence_jar,
-            place.native,
             self._overhear,
             lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
         )

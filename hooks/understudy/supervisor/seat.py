@@ -12,11 +12,9 @@ from understudy.clock import Instant, instant
 from understudy.fencing.gate import State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
-from understudy.processes import Alive
 from understudy.settings import Timings
-from understudy.submit import without
 from understudy.supervisor.child import Driver, may_lower_priority, new_gate
-from understudy.supervisor.native import Native, wanted
+from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
 
 
@@ -35,26 +33,24 @@ class Seat:
     def __init__(
         self,
         settings: RunSettings,
-        holder: str,
-        alive: Alive,
+        place: Place,
         fence_jar: Path,
-        native: Native | None,
         heard: Callable[[Driver, Message], None],
         exited: Callable[[Driver, int], None],
     ) -> None:
         self._settings = settings
-        self._holder = holder
-        self._alive = alive
+        self._place = place
+        self._holder = place.holder
         self._fence_jar = fence_jar
-        self._native = native
         self._heard = heard
         self._exited = exited
-        self._scratch = settings.home / "scratch" / holder
+        self._scratch = settings.home / "scratch" / self._holder
         self.driver: Driver | None = None
 
     def start(self, *, idle: bool) -> None:
         """Start the script. ``idle``: at low priority, because somebody else leads."""
-        settings = self._settings
+        settings, alive = self._settings, self._place.alive
+        executors = self._place.executors(settings.submit)
         gate = new_gate(self._holder)
         spec = DriverSpec(
             holder=self._holder,
@@ -62,25 +58,25 @@ class Seat:
             job=settings.job,
             lock_kind=settings.lock_kind,
             gate=str(gate.path),
-            alive=str(self._alive.path),
+            alive=str(alive.path),
             fence_jar=str(self._fence_jar),
             fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
             scratch=f"{settings.scratch.rstrip('/')}/{self._holder}" if settings.scratch else str(self._scratch),
-            rehearse=settings.rehearse if self._native is None or settings.standby_executors else "off",
+            rehearse=settings.rehearse if executors.rehearses else "off",
             rounds=settings.rehearse_rounds,
             every=settings.rehearse_every,
             parent=os.getpid(),
             idle=idle and may_lower_priority(),
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
-            submit=without(settings.submit, "--num-executors") if self._native is not None else list(settings.submit),
-            defaults=self._native.defaults() if self._native is not None else {},
-            settings=self._native.settings(settings.submit) if self._native is not None else {},
-            executors=wanted(settings.submit) if self._native is not None else 0,
+            submit=list(executors.submit),
+            defaults=executors.defaults,
+            settings=executors.settings,
+            executors=executors.count,
         )
-        self.driver = Driver(spec, gate, self._alive, self._heard, self._exited)
+        self.driver = Driver(spec, gate, alive, self._heard, self._exited)
 
     def open(self, token: Token, sent_at: float) -> None:
         """Open the gate under ``token`` and tell the driver, which takes over."""
