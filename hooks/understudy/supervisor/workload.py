@@ -68,16 +68,15 @@ class Rollout:
 
 async def intruder(view: Callable[[], ElectionView], workload: str, pause: float) -> str:
     """The other workload that leads our cluster id, once its leader was seen to renew; looks every ``pause`` seconds."""
-    seen: tuple[str, str | None] | None = None
+    first: ElectionView | None = None  # in which this leader was seen
     while True:
         now = view()
-        foreign = now.leader is not None and now.workload not in ("", workload)
-        if now.leader is not None and foreign:
-            if seen is not None and seen[0] == now.leader and seen[1] != now.revision:
-                return now.workload
-            seen = seen if seen is not None and seen[0] == now.leader else (now.leader, now.revision)
-        else:
-            seen = None
+        if now.leader is None or now.workload in ("", workload):
+            first = None
+        elif first is None or first.leader != now.leader:
+            first = now
+        elif first.revision != now.revision:
+            return now.workload
         await asyncio.sleep(pause)
 
 
