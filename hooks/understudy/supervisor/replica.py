@@ -55,7 +55,7 @@ from understudy.supervisor.happenings import Died, Exited, Finished, Happening, 
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
-from understudy.supervisor.seat import Seat
+from understudy.supervisor.seat import Seat, Term
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workload import intruder
 
@@ -99,17 +99,16 @@ class Replica:
         self._roster = Roster(self._replicas, place, lambda: self._generation, self._clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(self._clock, fence, live_within=2 * settings.timings.retry)
+        self._term = Term(Token(0, 0))
         self._seat = Seat(
             settings,
             place,
             fence_jar,
+            self._term,
             self._overhear,
             lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
         )
         self._spawning: asyncio.Task[None] | None = None
-        self._token = Token(0, 0)
-        self._epoch: int | None = None  # of the grant this replica leads under
-        self._sent_at = 0.0
         self._detected = False
         self._ended_job: Job | None = None  # found ended while claiming
         self._standing = _NOT_REHEARSED
@@ -123,12 +122,12 @@ class Replica:
         self._happenings.put_nowait(Led(grant.epoch))
 
     def renewed(self, sent_at: float) -> None:
-        self._sent_at = sent_at
-        self._seat.extend(self._token, sent_at)
+        self._term.sent_at = sent_at
+        self._seat.extend()
 
     def lost(self, reason: str) -> None:
-        if self._epoch is not None:
-            self._seat.revoke(self._token, reason)
+        if self._term.epoch is not None:
+            self._seat.revoke(reason)
         self._happenings.put_nowait(Lost(reason))
 
     # The loop.
@@ -181,8 +180,8 @@ class Replica:
         while True:
             noted = self.health.fence.committed_at
             await asyncio.sleep(_COMMITS_NOTED_EVERY)
-            if self._epoch is not None and self.health.fence.committed_at > noted:
-                await self._note(self._jobs.committed(self._token, self.health.fence.committed_at))
+            if self._term.epoch is not None and self.health.fence.committed_at > noted:
+                await self._note(self._jobs.committed(self._term.token, self.health.fence.committed_at))
 
     async def _look_for_intruders(self) -> None:
         if workload := self._place.workload:
@@ -219,7 +218,7 @@ class Replica:
                 return self._already_ended(job)
             case Stop(why):
                 return await self._stop(why)
-            case Met(workload) if self._epoch is None:
+            case Met(workload) if self._term.epoch is None:
                 raise IdentityConflict(
                     f"the workload {workload} runs this cluster id, and its leader lives",
                     where="--cluster-id",
@@ -235,9 +234,9 @@ class Replica:
                 await self._hear(message)
             case Exited(driver, status) if driver is self._driver:
                 await self._driver_exited(status)
-            case Died(reason) if self._epoch is not None:
+            case Died(reason) if self._term.epoch is not None:
                 return await self._recover(reason)
-            case Finished() if self._epoch is not None:
+            case Finished() if self._term.epoch is not None:
                 return await self._end_job(Status.FINISHED, "the script ended")
             case _:
                 pass  # of a driver, or a time as leader, that is over
@@ -260,9 +259,9 @@ class Replica:
         if self._place.native is not None:
             await self._place.native.clear(await self._roster.standbys(), self._log)
         if self._driver is None:
-            self._start(idle=False)
+            self._seat.start(idle=False)
         else:
-            self._seat.open(self._token, self._sent_at)
+            self._seat.open()
             self._driver.lift_priority()
         await self._publish()
         return None
@@ -284,7 +283,7 @@ class Replica:
         if job.status.terminal:
             self._ended_job = job
             return True
-        self._epoch, self._token = job.token.epoch, job.token
+        self._term.epoch, self._term.token = job.token.epoch, job.token
         seconds = round(time.monotonic() - began, 4)
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)
@@ -292,11 +291,11 @@ class Replica:
 
     async def _step_down(self, reason: str) -> None:
         """Leadership is gone: bury the driver, and become a standby again."""
-        if self._epoch is None:
+        if self._term.epoch is None:
             return
-        self._log.say("stepped-down", reason, epoch=self._epoch)
+        self._log.say("stepped-down", reason, epoch=self._term.epoch)
         self.health.lost()
-        self._epoch = None
+        self._term.epoch = None
         await self._bury_driver()
         await self._publish()
         self._respawn()
@@ -307,17 +306,12 @@ class Replica:
     def _driver(self) -> Driver | None:
         return self._seat.driver
 
-    def _start(self, *, idle: bool) -> None:
-        self._seat.start(idle=idle)
-        if self._epoch is not None:
-            self._seat.open(self._token, self._sent_at)
-
     async def _start_when_quiet(self, pause: float) -> None:
         """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
         await asyncio.sleep(pause)
         began = self._clock.now()
         leader: str | None = None
-        while self._epoch is None and self._clock.now() < began + _YIELD:
+        while self._term.epoch is None and self._clock.now() < began + _YIELD:
             leader = self._leader_elsewhere()
             with suppress(DocumentError):
                 job = await self._jobs.read()
@@ -330,7 +324,7 @@ class Replica:
                 break
             await asyncio.sleep(0.1)
         if self._driver is None:
-            self._start(idle=leader is not None and self._epoch is None)
+            self._seat.start(idle=leader is not None and self._term.epoch is None)
 
     def _respawn(self, pause: float = 0.0) -> None:
         self._spawning = asyncio.create_task(self._start_when_quiet(pause))
@@ -349,7 +343,7 @@ class Replica:
 
     async def _hear(self, message: Message) -> None:
         assert self._driver is not None
-        epoch = self._token.epoch
+        epoch = self._term.token.epoch
         match message:
             case Hello(boottime_ns=there, time_namespace=namespace):
                 if namespace != time_namespace() or there > instant().boottime_ns:
@@ -359,7 +353,7 @@ class Replica:
             case Standing():
                 await self._note_standing(message)
             case Roots(roots):
-                await self._note(self._jobs.claims(self._token, tuple(roots)))
+                await self._note(self._jobs.claims(self._term.token, tuple(roots)))
             case ClaimRefused(root, reason, token):
                 await self._claim_refused(root, reason, Token.from_int(token))
             case Started(queries, claimed, seconds):
@@ -369,7 +363,7 @@ class Replica:
             case Committed(root, batch, seconds):
                 self.health.phases["first_commit"] = seconds
                 self._log.say("first-commit", f"batch {batch} of {root}", epoch=epoch, seconds=round(seconds, 3))
-                await self._note(self._jobs.serving(self._token, time.time()))
+                await self._note(self._jobs.serving(self._term.token, time.time()))
             case Ended(code, error):
                 self._log.say("script-ended", error or "the script ended", code=code)
             case other:
@@ -407,8 +401,8 @@ class Replica:
             )
         raised = await self._elector.raise_above(found.epoch)
         if raised is not None and await self._begin_attempt(raised) and self._driver is not None:
-            self._seat.extend(self._token, self._sent_at)
-            self._driver.say(Reclaim(int(self._token)))
+            self._seat.extend()
+            self._driver.say(Reclaim(int(self._term.token)))
 
     async def _driver_exited(self, status: int) -> None:
         assert self._driver is not None
@@ -417,7 +411,7 @@ class Replica:
         reason = (ended.error if ended is not None else "") or why or f"the driver ended with status {status}"
         if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
             self._refuse(ended)
-        if self._epoch is None:
+        if self._term.epoch is None:
             self._standby_failures += 1
             self._log.say("standby-ended", reason, failures=self._standby_failures)
             await self._publish()
@@ -425,12 +419,12 @@ class Replica:
         elif ended is not None and ended.code == 0:
             self._happenings.put_nowait(Finished())
         else:
-            self._log.say("driver-died", reason, epoch=self._epoch)
+            self._log.say("driver-died", reason, epoch=self._term.epoch)
             self._happenings.put_nowait(Died(reason))
 
     def _refuse(self, ended: Ended) -> None:
         """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""
-        if self._epoch is None and self._leader_elsewhere() is not None:
+        if self._term.epoch is None and self._leader_elsewhere() is not None:
             return
         if ended.code == 0:
             remedy = "Start a streaming query, or write a result"
@@ -443,7 +437,7 @@ class Replica:
         """The leading driver died under a living supervisor: hand over to a rehearsed standby, else start again in place."""
         settings = self._settings
         try:
-            job = await self._jobs.failed_once(self._token, time.time(), settings.restart_window, reason)
+            job = await self._jobs.failed_once(self._term.token, time.time(), settings.restart_window, reason)
         except LeadershipLost as lost:
             await self._step_down(str(lost))
             return None
@@ -460,7 +454,7 @@ class Replica:
             case restart.Restart(delay):
                 if (successor := await self._roster.successor()) is not None:
                     await self._elector.release(successor)
-                    self._epoch = None
+                    self._term.epoch = None
                     self.health.lost()
                     await self._publish()
                     self._respawn(delay)
@@ -470,15 +464,16 @@ class Replica:
         return None
 
     async def _restart_in_place(self) -> None:
-        if self._epoch is not None and await self._begin_attempt(self._epoch):
-            self._log.say("restarted", f"the driver starts again in place under token {self._token}", epoch=self._epoch)
-            self._start(idle=False)
+        if self._term.epoch is not None and await self._begin_attempt(self._term.epoch):
+            token = self._term.token
+            self._log.say("restarted", f"the driver starts again in place under token {token}", epoch=token.epoch)
+            self._seat.start(idle=False)
 
     # Ends.
 
     async def _end_job(self, status: Status, reason: str) -> int | None:
         try:
-            job = await self._jobs.end(self._token, status, reason)
+            job = await self._jobs.end(self._term.token, status, reason)
         except LeadershipLost as lost:
             await self._step_down(str(lost))
             return None
@@ -489,7 +484,7 @@ class Replica:
         """Give the lead back, if it is ours, once no process of the driver is left."""
         self._elector.stop()
         await self._bury_driver()
-        if self._epoch is not None:
+        if self._term.epoch is not None:
             await self._elector.release(None)
 
     def _already_ended(self, job: Job) -> int:
@@ -498,9 +493,9 @@ class Replica:
 
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
-        self._log.say("stopping", f"told to by {why}", epoch=self._epoch)
+        self._log.say("stopping", f"told to by {why}", epoch=self._term.epoch)
         self._elector.stop()
-        if self._epoch is not None:
+        if self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
             if self._driver is not None:
                 self._driver.say(Suspend(self._settings.stop_patience))
@@ -514,7 +509,7 @@ class Replica:
     # What others see, and what is seen of others.
 
     async def _publish(self) -> None:
-        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._epoch is not None)
+        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._term.epoch is not None)
 
     def _leader_elsewhere(self) -> str | None:
         view = self._elector.view

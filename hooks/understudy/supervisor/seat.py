@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.clock import Instant, instant
@@ -16,6 +17,15 @@ from understudy.settings import Timings
 from understudy.supervisor.child import Driver, may_lower_priority, new_gate
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
+
+
+@dataclass(slots=True)
+class Term:
+    """What this replica leads under. The control loop writes it, all but ``sent_at``: a renewal does not wait for the loop."""
+
+    token: Token  # of the last start of a driver that was to lead
+    epoch: int | None = None  # of the grant; None while we do not lead
+    sent_at: float = 0.0  # when the last confirmed renewal was sent, s on CLOCK_BOOTTIME
 
 
 def open_view(token: Token, sent_at: float, timings: Timings) -> View:
@@ -35,6 +45,7 @@ class Seat:
         settings: RunSettings,
         place: Place,
         fence_jar: Path,
+        term: Term,
         heard: Callable[[Driver, Message], None],
         exited: Callable[[Driver, int], None],
     ) -> None:
@@ -42,13 +53,14 @@ class Seat:
         self._place = place
         self._holder = place.holder
         self._fence_jar = fence_jar
+        self._term = term
         self._heard = heard
         self._exited = exited
         self._scratch = settings.home / "scratch" / self._holder
         self.driver: Driver | None = None
 
     def start(self, *, idle: bool) -> None:
-        """Start the script. ``idle``: at low priority, because somebody else leads."""
+        """Start the script, behind an open gate if we lead. ``idle``: at low priority, because somebody else does."""
         settings, alive = self._settings, self._place.alive
         executors = self._place.executors(settings.submit)
         gate = new_gate(self._holder)
@@ -77,22 +89,24 @@ class Seat:
             executors=executors.count,
         )
         self.driver = Driver(spec, gate, alive, self._heard, self._exited)
+        if self._term.epoch is not None:
+            self.open()
 
-    def open(self, token: Token, sent_at: float) -> None:
-        """Open the gate under ``token`` and tell the driver, which takes over."""
+    def open(self) -> None:
+        """Open the gate under the term's token and tell the driver, which takes over."""
         if self.driver is not None:
-            self.driver.show(open_view(token, sent_at, self._settings.timings))
-            self.driver.say(Granted(int(token)))
+            self._show_open(self.driver)
+            self.driver.say(Granted(int(self._term.token)))
 
-    def extend(self, token: Token, sent_at: float) -> None:
-        """New deadlines after a renewal; a gate that is not open stays as it is."""
+    def extend(self) -> None:
+        """New deadlines, or a new token; a gate that is not open stays as it is."""
         if self.driver is not None and self.driver.gate.view.state is State.OPEN:
-            self.driver.show(open_view(token, sent_at, self._settings.timings))
+            self._show_open(self.driver)
 
-    def revoke(self, token: Token, reason: str) -> None:
+    def revoke(self, reason: str) -> None:
         """Nothing passes any more, and SIGKILL; ``bury`` makes sure of it."""
         if self.driver is not None:
-            self.driver.show(View(State.REVOKED, token))
+            self.driver.show(View(State.REVOKED, self._term.token))
             self.driver.kill_now(reason)
 
     async def clear(self) -> None:
@@ -101,3 +115,6 @@ class Seat:
         if driver is not None:
             await driver.bury()
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+
+    def _show_open(self, driver: Driver) -> None:
+        driver.show(open_view(self._term.token, self._term.sent_at, self._settings.timings))
