@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Coroutine
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from understudy.clock import BootClock, instant
+from understudy.clock import BootClock
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.errors import (
@@ -25,7 +23,6 @@ from understudy.errors import (
     IdentityConflict,
     JobFailed,
     LeadershipLost,
-    ScriptProblem,
     UnderstudyError,
 )
 from understudy.events import Log
@@ -33,39 +30,17 @@ from understudy.fencing.token import Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.replicas import ReplicaStore
-from understudy.messages import (
-    Attached,
-    ClaimRefused,
-    Committed,
-    Ended,
-    Hello,
-    Message,
-    Reclaim,
-    Roots,
-    Standing,
-    Started,
-    Suspend,
-    Suspended,
-)
-from understudy.processes import time_namespace
+from understudy.messages import ClaimRefused, Reclaim
 from understudy.supervisor import restart
-from understudy.supervisor.child import Driver
 from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.drivers import Drivers
 from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Met, Stop
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
-from understudy.supervisor.seat import Seat, Term
+from understudy.supervisor.seat import Term
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workload import intruder
-
-#: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
-_YIELD = 15.0
-#: Seconds between two notes of the last commit in the job's document.
-_COMMITS_NOTED_EVERY = 60.0
-#: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
-_LOOK_FIRST = 1.0
-_NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
 
 
 class Replica:
@@ -79,14 +54,14 @@ class Replica:
         self._jobs = JobStore(place.documents, settings.job_name, settings.job, str(settings.script))
         self._replicas = ReplicaStore(place.documents, settings.replicas_name)
         self._claims = JobClaims(settings, self._holder, self._jobs, place.floor)
-        self._clock = BootClock()
+        clock = BootClock()
         self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
         self._elector = Elector(
             place.lock,
             settings.lock_name,
             self._holder,
             settings.timings,
-            self._clock,
+            clock,
             self,
             log,
             floor=self._highest_epoch,
@@ -96,25 +71,27 @@ class Replica:
         )
         self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died)
         self._generation = Generation(place.revision, settings.digest, place.workload)
-        self._roster = Roster(self._replicas, place, lambda: self._generation, self._clock, log, self._evidence.is_dead)
+        self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
-        self.health = Health(self._clock, fence, live_within=2 * settings.timings.retry)
+        self.health = Health(clock, fence, live_within=2 * settings.timings.retry)
         self._term = Term(Token(0, 0))
-        self._seat = Seat(
+        self._drivers = Drivers(
             settings,
             place,
             fence_jar,
             self._term,
-            self._overhear,
-            lambda driver, status: self._happenings.put_nowait(Exited(driver, status)),
+            self._jobs,
+            self._roster,
+            self.health,
+            clock,
+            log,
+            ready=self._elector.ready,
+            leader_elsewhere=self._leader_elsewhere,
+            happen=self._happenings.put_nowait,
         )
-        self._spawning: asyncio.Task[None] | None = None
+        self._seat = self._drivers.seat
         self._detected = False
         self._ended_job: Job | None = None  # found ended while claiming
-        self._standing = _NOT_REHEARSED
-        self._rehearsed_at = 0.0
-        self._suspended = asyncio.Event()
-        self._standby_failures = 0
 
     # The elector's calls: synchronous, and quick.
 
@@ -142,25 +119,25 @@ class Replica:
                 return self._already_ended(job)
             if job is not None:
                 self._generation = self._generation.numbered(job.generation)
-            await self._publish()
+            await self._drivers.publish()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
             tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
-            tasks.append(asyncio.create_task(self._note_commits()))
-            self._respawn()
+            tasks.append(asyncio.create_task(self._drivers.note_commits()))
+            self._drivers.respawn()
             return await self._handle()
         except UnderstudyError as error:
             self._log.tell("stopped-for", str(error))
             await self._retire()
             raise
         finally:
-            tasks += [self._spawning] if self._spawning is not None else []
+            tasks += [self._drivers.spawning] if self._drivers.spawning is not None else []
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._bury_driver()
+            await self._drivers.bury()
             await self._roster.leave()
             await self._place.close()
 
@@ -174,14 +151,6 @@ class Replica:
                 told = f"{self.health.fence.refused - known} writes of this replica's driver came too late, and changed nothing"
                 self._log.say("stale-write-refused", told, refused=self.health.fence.refused)
             await asyncio.sleep(self._settings.timings.retry / 2)
-
-    async def _note_commits(self) -> None:
-        """Say in the job's document when the last batch was committed: not per batch, for that is read by people."""
-        while True:
-            noted = self.health.fence.committed_at
-            await asyncio.sleep(_COMMITS_NOTED_EVERY)
-            if self._term.epoch is not None and self.health.fence.committed_at > noted:
-                await self._note(self._jobs.committed(self._term.token, self.health.fence.committed_at))
 
     async def _look_for_intruders(self) -> None:
         if workload := self._place.workload:
@@ -230,10 +199,12 @@ class Replica:
 
     async def _answer_driver(self, happening: Heard | Exited | Died | Finished) -> int | None:
         match happening:
-            case Heard(driver, message) if driver is self._driver:
-                await self._hear(message)
-            case Exited(driver, status) if driver is self._driver:
-                await self._driver_exited(status)
+            case Heard(driver, ClaimRefused(root, why, token)) if driver is self._seat.driver:
+                await self._claim_refused(root, why, Token.from_int(token))
+            case Heard(driver, message) if driver is self._seat.driver:
+                await self._drivers.hear(driver, message)
+            case Exited(driver, status) if driver is self._seat.driver:
+                await self._drivers.exited(driver, status)
             case Died(reason) if self._term.epoch is not None:
                 return await self._recover(reason)
             case Finished() if self._term.epoch is not None:
@@ -258,12 +229,12 @@ class Replica:
             return self._already_ended(job)
         if self._place.native is not None:
             await self._place.native.clear(await self._roster.standbys(), self._log)
-        if self._driver is None:
+        if self._seat.driver is None:
             self._seat.start(idle=False)
         else:
             self._seat.open()
-            self._driver.lift_priority()
-        await self._publish()
+            self._seat.driver.lift_priority()
+        await self._drivers.publish()
         return None
 
     async def _begin_attempt(self, epoch: int) -> bool:
@@ -274,9 +245,9 @@ class Replica:
             job = await self._claims.begin_attempt(epoch, self._generation, self._elector)
         except Superseded as newer:
             self._log.say("superseded", str(newer), epoch=epoch)
-            await self._bury_driver()
+            await self._drivers.bury()
             await self._elector.release(await self._roster.successor())
-            self._respawn()
+            self._drivers.respawn()
             return False
         if job is None:
             return False
@@ -289,110 +260,6 @@ class Replica:
         self.health.granted(job.token.epoch, seconds)
         return True
 
-    async def _step_down(self, reason: str) -> None:
-        """Leadership is gone: bury the driver, and become a standby again."""
-        if self._term.epoch is None:
-            return
-        self._log.say("stepped-down", reason, epoch=self._term.epoch)
-        self.health.lost()
-        self._term.epoch = None
-        await self._bury_driver()
-        await self._publish()
-        self._respawn()
-
-    # The driver.
-
-    @property
-    def _driver(self) -> Driver | None:
-        return self._seat.driver
-
-    async def _start_when_quiet(self, pause: float) -> None:
-        """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
-        await asyncio.sleep(pause)
-        began = self._clock.now()
-        leader: str | None = None
-        while self._term.epoch is None and self._clock.now() < began + _YIELD:
-            leader = self._leader_elsewhere()
-            with suppress(DocumentError):
-                job = await self._jobs.read()
-                if job is not None and job.status.terminal:
-                    self._happenings.put_nowait(JobEnded(job))
-                    return
-                if leader is not None and job is not None and job.holder == leader and job.serving == job.token:
-                    break
-            if leader is None and self._clock.now() > began + _LOOK_FIRST:
-                break
-            await asyncio.sleep(0.1)
-        if self._driver is None:
-            self._seat.start(idle=leader is not None and self._term.epoch is None)
-
-    def _respawn(self, pause: float = 0.0) -> None:
-        self._spawning = asyncio.create_task(self._start_when_quiet(pause))
-
-    async def _bury_driver(self) -> None:
-        self._standing = _NOT_REHEARSED
-        self._elector.ready(False)
-        await self._seat.clear()
-
-    def _overhear(self, driver: Driver, message: Message) -> None:
-        """What a stopping replica waits for inside its handler cannot come through the queue."""
-        if isinstance(message, Suspended):
-            self._suspended.set()
-        else:
-            self._happenings.put_nowait(Heard(driver, message))
-
-    async def _hear(self, message: Message) -> None:
-        assert self._driver is not None
-        epoch = self._term.token.epoch
-        match message:
-            case Hello(boottime_ns=there, time_namespace=namespace):
-                if namespace != time_namespace() or there > instant().boottime_ns:
-                    self._driver.kill_now("its clocks are not ours")
-            case Attached(spark=version):
-                self._log.say("attached", f"Spark {version} is up behind the gate")
-            case Standing():
-                await self._note_standing(message)
-            case Roots(roots):
-                await self._note(self._jobs.claims(self._term.token, tuple(roots)))
-            case ClaimRefused(root, reason, token):
-                await self._claim_refused(root, reason, Token.from_int(token))
-            case Started(queries, claimed, seconds):
-                self.health.phases["start"] = seconds
-                facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
-                self._log.say("started", f"queries that run now: {queries}", epoch=epoch, **facts)
-            case Committed(root, batch, seconds):
-                self.health.phases["first_commit"] = seconds
-                self._log.say("first-commit", f"batch {batch} of {root}", epoch=epoch, seconds=round(seconds, 3))
-                await self._note(self._jobs.serving(self._term.token, time.time()))
-            case Ended(code, error):
-                self._log.say("script-ended", error or "the script ended", code=code)
-            case other:
-                self._driver.kill_now(f"a driver does not say {other}")
-
-    async def _note(self, write: Coroutine[object, object, Job]) -> None:
-        """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
-        try:
-            await write
-        except (LeadershipLost, DocumentError) as error:
-            self._log.say("unnoted", str(error))
-
-    async def _note_standing(self, standing: Standing) -> None:
-        changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
-        self._standing = standing
-        if standing.rehearsed:
-            self._rehearsed_at = time.time()
-            self._standby_failures = 0
-        self.health.stands(standing, self._rehearsed_at)
-        if standing.rounds >= self._settings.rehearse_rounds and self._driver is not None:
-            self._driver.lift_priority()
-        if changed:
-            event = "rehearsed" if standing.rehearsed else "not-rehearsed"
-            self._log.say(
-                event, standing.reason or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
-            )
-        self._elector.ready(standing.rehearsed)
-        await self._publish()
-
     async def _claim_refused(self, root: str, reason: str, found: Token) -> None:
         """A root holds more than our token: raise the lock above it, or give up what belongs to someone else."""
         if reason != "higher-token":
@@ -400,38 +267,20 @@ class Replica:
                 f"already claimed ({reason})", where=root, remedy="Use another checkpoint location or cluster id"
             )
         raised = await self._elector.raise_above(found.epoch)
-        if raised is not None and await self._begin_attempt(raised) and self._driver is not None:
+        if raised is not None and await self._begin_attempt(raised) and self._seat.driver is not None:
             self._seat.extend()
-            self._driver.say(Reclaim(int(self._term.token)))
+            self._seat.driver.say(Reclaim(int(self._term.token)))
 
-    async def _driver_exited(self, status: int) -> None:
-        assert self._driver is not None
-        ended, why = self._driver.ended, self._driver.killed_because
-        await self._bury_driver()
-        reason = (ended.error if ended is not None else "") or why or f"the driver ended with status {status}"
-        if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
-            self._refuse(ended)
+    async def _step_down(self, reason: str) -> None:
+        """Leadership is gone: bury the driver, and become a standby again."""
         if self._term.epoch is None:
-            self._standby_failures += 1
-            self._log.say("standby-ended", reason, failures=self._standby_failures)
-            await self._publish()
-            self._respawn(min(60.0, self._settings.restart_delay * 2 ** min(self._standby_failures - 1, 6)))
-        elif ended is not None and ended.code == 0:
-            self._happenings.put_nowait(Finished())
-        else:
-            self._log.say("driver-died", reason, epoch=self._term.epoch)
-            self._happenings.put_nowait(Died(reason))
-
-    def _refuse(self, ended: Ended) -> None:
-        """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""
-        if self._term.epoch is None and self._leader_elsewhere() is not None:
             return
-        if ended.code == 0:
-            remedy = "Start a streaming query, or write a result"
-            raise ScriptProblem("the script ended without starting a query or writing anything", remedy=remedy)
-        error = UnderstudyError(ended.error)
-        error.exit_code = ended.code
-        raise error
+        self._log.say("stepped-down", reason, epoch=self._term.epoch)
+        self.health.lost()
+        self._term.epoch = None
+        await self._drivers.bury()
+        await self._drivers.publish()
+        self._drivers.respawn()
 
     async def _recover(self, reason: str) -> int | None:
         """The leading driver died under a living supervisor: hand over to a rehearsed standby, else start again in place."""
@@ -456,8 +305,8 @@ class Replica:
                     await self._elector.release(successor)
                     self._term.epoch = None
                     self.health.lost()
-                    await self._publish()
-                    self._respawn(delay)
+                    await self._drivers.publish()
+                    self._drivers.respawn(delay)
                     return None
                 await asyncio.sleep(delay)
                 await self._restart_in_place()
@@ -483,7 +332,7 @@ class Replica:
     async def _retire(self) -> None:
         """Give the lead back, if it is ours, once no process of the driver is left."""
         self._elector.stop()
-        await self._bury_driver()
+        await self._drivers.bury()
         if self._term.epoch is not None:
             await self._elector.release(None)
 
@@ -497,19 +346,13 @@ class Replica:
         self._elector.stop()
         if self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
-            if self._driver is not None:
-                self._driver.say(Suspend(self._settings.stop_patience))
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + 0.2)
+            await self._drivers.suspend()
             successor = await looking
-            await self._bury_driver()
+            await self._drivers.bury()
             await self._elector.release(successor)
         return 0
 
-    # What others see, and what is seen of others.
-
-    async def _publish(self) -> None:
-        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._term.epoch is not None)
+    # What is seen of others.
 
     def _leader_elsewhere(self) -> str | None:
         view = self._elector.view

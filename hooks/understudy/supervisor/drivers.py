@@ -1,0 +1,226 @@
+"""A replica's drivers, one after the other: when a standby's starts, what a driver says, and what its end means.
+
+The control loop hands in what it takes from its queue. What only the loop can decide, as what follows the death of a leading
+driver, goes back into that queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+
+from understudy.clock import Clock, instant
+from understudy.errors import DocumentError, LeadershipLost, ScriptProblem, UnderstudyError
+from understudy.events import Log
+from understudy.ha.job import Job, JobStore
+from understudy.messages import (
+    Attached,
+    Committed,
+    Ended,
+    Hello,
+    Message,
+    Roots,
+    Standing,
+    Started,
+    Suspend,
+    Suspended,
+)
+from understudy.processes import time_namespace
+from understudy.supervisor.child import Driver
+from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded
+from understudy.supervisor.health import Health
+from understudy.supervisor.places import Place
+from understudy.supervisor.roster import Roster
+from understudy.supervisor.seat import Seat, Term
+from understudy.supervisor.settings import RunSettings
+
+#: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
+_YIELD = 15.0
+#: Seconds between two notes of the last commit in the job's document.
+_COMMITS_NOTED_EVERY = 60.0
+#: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
+_LOOK_FIRST = 1.0
+_NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
+
+
+class Drivers:
+    """``term`` is only read here. ``ready`` and ``leader_elsewhere`` reach the elector, ``happen`` the control loop's queue."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        place: Place,
+        fence_jar: Path,
+        term: Term,
+        jobs: JobStore,
+        roster: Roster,
+        health: Health,
+        clock: Clock,
+        log: Log,
+        *,
+        ready: Callable[[bool], None],
+        leader_elsewhere: Callable[[], str | None],
+        happen: Callable[[Happening], None],
+    ) -> None:
+        self._settings = settings
+        self._term = term
+        self._jobs = jobs
+        self._roster = roster
+        self._health = health
+        self._clock = clock
+        self._log = log
+        self._ready = ready
+        self._leader_elsewhere = leader_elsewhere
+        self._happen = happen
+        self.seat = Seat(
+            settings, place, fence_jar, term, self._overhear, lambda driver, status: happen(Exited(driver, status))
+        )
+        self.spawning: asyncio.Task[None] | None = None
+        self._standing = _NOT_REHEARSED
+        self._rehearsed_at = 0.0
+        self._suspended = asyncio.Event()
+        self._standby_failures = 0
+
+    # Its start.
+
+    def respawn(self, pause: float = 0.0) -> None:
+        self.spawning = asyncio.create_task(self._start_when_quiet(pause))
+
+    async def _start_when_quiet(self, pause: float) -> None:
+        """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
+        await asyncio.sleep(pause)
+        began = self._clock.now()
+        leader: str | None = None
+        while self._term.epoch is None and self._clock.now() < began + _YIELD:
+            leader = self._leader_elsewhere()
+            with suppress(DocumentError):
+                job = await self._jobs.read()
+                if job is not None and job.status.terminal:
+                    self._happen(JobEnded(job))
+                    return
+                if leader is not None and job is not None and job.holder == leader and job.serving == job.token:
+                    break
+            if leader is None and self._clock.now() > began + _LOOK_FIRST:
+                break
+            await asyncio.sleep(0.1)
+        if self.seat.driver is None:
+            self.seat.start(idle=leader is not None and self._term.epoch is None)
+
+    # What it says, and what others are told of it.
+
+    def _overhear(self, driver: Driver, message: Message) -> None:
+        """What a stopping replica waits for inside its handler cannot come through the queue."""
+        if isinstance(message, Suspended):
+            self._suspended.set()
+        else:
+            self._happen(Heard(driver, message))
+
+    async def hear(self, driver: Driver, message: Message) -> None:
+        """Anything but ``ClaimRefused``, which is about the lock."""
+        token = self._term.token
+        match message:
+            case Hello(boottime_ns=there, time_namespace=namespace):
+                if namespace != time_namespace() or there > instant().boottime_ns:
+                    driver.kill_now("its clocks are not ours")
+            case Attached(spark=version):
+                self._log.say("attached", f"Spark {version} is up behind the gate")
+            case Standing():
+                await self._note_standing(driver, message)
+            case Roots(roots):
+                await self._note(self._jobs.claims(token, tuple(roots)))
+            case Started(queries, claimed, seconds):
+                self._health.phases["start"] = seconds
+                facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
+                self._log.say("started", f"queries that run now: {queries}", epoch=token.epoch, **facts)
+            case Committed(root, batch, seconds):
+                self._health.phases["first_commit"] = seconds
+                told = f"batch {batch} of {root}"
+                self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
+                await self._note(self._jobs.serving(token, time.time()))
+            case Ended(code, error):
+                self._log.say("script-ended", error or "the script ended", code=code)
+            case other:
+                driver.kill_now(f"a driver does not say {other}")
+
+    async def _note_standing(self, driver: Driver, standing: Standing) -> None:
+        changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
+        self._standing = standing
+        if standing.rehearsed:
+            self._rehearsed_at = time.time()
+            self._standby_failures = 0
+        self._health.stands(standing, self._rehearsed_at)
+        if standing.rounds >= self._settings.rehearse_rounds:
+            driver.lift_priority()
+        if changed:
+            event = "rehearsed" if standing.rehearsed else "not-rehearsed"
+            self._log.say(
+                event, standing.reason or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
+            )
+        self._ready(standing.rehearsed)
+        await self.publish()
+
+    async def publish(self) -> None:
+        """Tell the other replicas how it stands with ours."""
+        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._term.epoch is not None)
+
+    async def note_commits(self) -> None:
+        """Say in the job's document when the last batch was committed: not per batch, for that is read by people."""
+        while True:
+            noted = self._health.fence.committed_at
+            await asyncio.sleep(_COMMITS_NOTED_EVERY)
+            if self._term.epoch is not None and self._health.fence.committed_at > noted:
+                await self._note(self._jobs.committed(self._term.token, self._health.fence.committed_at))
+
+    async def _note(self, write: Coroutine[object, object, Job]) -> None:
+        """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
+        try:
+            await write
+        except (LeadershipLost, DocumentError) as error:
+            self._log.say("unnoted", str(error))
+
+    # Its end.
+
+    async def suspend(self) -> None:
+        """Return when the driver has finished or abandoned its batch, or patience runs out."""
+        if self.seat.driver is not None:
+            self.seat.driver.say(Suspend(self._settings.stop_patience))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + 0.2)
+
+    async def bury(self) -> None:
+        """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""
+        self._standing = _NOT_REHEARSED
+        self._ready(False)
+        await self.seat.clear()
+
+    async def exited(self, driver: Driver, status: int) -> None:
+        """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
+        ended, why = driver.ended, driver.killed_because
+        await self.bury()
+        reason = (ended.error if ended is not None else "") or why or f"the driver ended with status {status}"
+        if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
+            self._refuse(ended)
+        if self._term.epoch is None:
+            self._standby_failures += 1
+            self._log.say("standby-ended", reason, failures=self._standby_failures)
+            await self.publish()
+            self.respawn(min(60.0, self._settings.restart_delay * 2 ** min(self._standby_failures - 1, 6)))
+        elif ended is not None and ended.code == 0:
+            self._happen(Finished())
+        else:
+            self._log.say("driver-died", reason, epoch=self._term.epoch)
+            self._happen(Died(reason))
+
+    def _refuse(self, ended: Ended) -> None:
+        """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""
+        if self._term.epoch is None and self._leader_elsewhere() is not None:
+            return
+        if ended.code == 0:
+            remedy = "Start a streaming query, or write a result"
+            raise ScriptProblem("the script ended without starting a query or writing anything", remedy=remedy)
+        error = UnderstudyError(ended.error)
+        error.exit_code = ended.code
+        raise error
