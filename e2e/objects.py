@@ -221,7 +221,16 @@ def _deployment(node: dict[str, str]) -> dict[str, Any]:
                         {
                             "name": "versitygw",
                             "image": IMAGE,
-                            "args": ["--port", f":{PORT}", "--health", "/health", "--keep-alive", "--quiet", "posix", "/data"],
+                            "args": [
+                                "--port",
+                                f":{PORT}",
+                                "--health",
+                                "/health",
+                                "--keep-alive",
+                                "--quiet",
+                                "posix",
+                                "/data",
+                            ],
                             "env": [
                                 {"name": theirs, "valueFrom": {"secretKeyRef": {"name": "objects", "key": ours}}}
                                 for theirs, ours in (

@@ -209,7 +209,9 @@ class Task:
     def commit_job(self, message: Any) -> None:
         messages = self.one.jvm.java.util.ArrayList()
         messages.add(message)
-        self.protocol.commitJob(self.context, self.one.jvm.scala.jdk.javaapi.CollectionConverters.asScala(messages).toSeq())
+        self.protocol.commitJob(
+            self.context, self.one.jvm.scala.jdk.javaapi.CollectionConverters.asScala(messages).toSeq()
+        )
 
     def published(self) -> list[str]:
         """What a reader that knows nothing of Spark finds: names that begin with ``_`` or ``.`` are hidden from it."""

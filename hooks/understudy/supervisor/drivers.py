@@ -87,6 +87,8 @@ class Drivers:
     # Its start.
 
     def respawn(self, pause: float = 0.0) -> None:
+        if self.spawning is not None:
+            self.spawning.cancel()
         self.spawning = asyncio.create_task(self._start_when_quiet(pause))
 
     async def _start_when_quiet(self, pause: float) -> None:
@@ -193,6 +195,7 @@ class Drivers:
     async def bury(self) -> None:
         """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""
         self._standing = _NOT_REHEARSED
+        self._health.stands(self._standing, self._rehearsed_at)
         self._ready(False)
         await self.seat.clear()
 

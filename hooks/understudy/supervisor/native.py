@@ -73,6 +73,7 @@ class Native:
             raise SettingsError(
                 "not set", where="UNDERSTUDY_POD_IP", remedy="Set it from the downward API: fieldRef: status.podIP"
             )
+        wanted(options)  # refused now, and not when the first driver starts
         return cls(api, cluster, start, pod, address, image, warm)
 
     def executors(self, submit: Iterable[str]) -> Executors:
