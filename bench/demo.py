@@ -8,7 +8,6 @@ row with one batch query over the same files. Exit code 0 only if nothing is los
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import signal
 import sys
@@ -18,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bench import kills, observer, timeline
+from bench import kills, observer, reports, timeline
 from bench.data import DAYS, FLIGHTS, load
 from bench.phases import Takeover
 from bench.production import UNDERSTUDY, Failed, Production
@@ -173,8 +172,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the moments of the kills")
     options = parser.parse_args()
     kinds: list[str] = options.kinds.split(",")
-    out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = reports.made(options.out)
     signal.signal(signal.SIGTERM, interrupted)
     began = time.monotonic()
 
@@ -196,7 +194,7 @@ def main() -> int:
         if not findings.problem:
             judge(production, findings, show)
         report = findings.report(kinds)
-        (out / "report.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        reports.write(out / "report.json", report)
         timeline.draw(timeline.collect(production, findings.takeovers, findings.thawed_at), out / "timeline.png")
         show.verdict(report, findings.thaw_changes, out, time.monotonic() - began)
     return 0 if report["ok"] else 1

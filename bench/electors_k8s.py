@@ -10,17 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench import reports
 from e2e import manifests
 from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import attach
@@ -34,7 +33,7 @@ def main() -> int:
     parser.add_argument("--electors", type=int, default=200)
     parser.add_argument("--minutes", type=float, default=5.0, help="30 for figures worth publishing")
     parser.add_argument("--profile", default="default")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--out", type=Path, default=reports.OUT)
     options = parser.parse_args()
     cluster = attach(os.environ)
     namespace = f"bench-electors-{os.getpid()}"
@@ -60,7 +59,7 @@ def main() -> int:
     report = summary(said, seconds)
     options.out.mkdir(parents=True, exist_ok=True)
     target = options.out / "electors_k8s.json"
-    target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    reports.write(target, report)
     sys.stdout.write(f"{json.dumps(report, indent=2)}\nwritten: {target}\n")
     return 0 if report["leaders"] == options.electors and report["false_demotions"] == 0 else 1
 
@@ -86,8 +85,7 @@ def summary(said: Sequence[dict[str, Any]], seconds: float) -> dict[str, Any]:
             ),
         },
         "seconds": round(seconds, 1),
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
-        "date": datetime.now(UTC).date().isoformat(),
+        **reports.provenance(),
     }
 
 

@@ -12,19 +12,15 @@ the machine falls on all of them.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import random
 import statistics
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import kills, observer
+from bench import kills, observer, reports
 from bench.data import load
 from bench.phases import Takeover
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
@@ -112,7 +108,7 @@ def summary(times: Sequence[float]) -> dict[str, float | int | None]:
     return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
 
 
-def table(times: Times, variants: Sequence[str] = NAMES) -> str:
+def table(times: Times, variants: Sequence[str]) -> str:
     lines = [
         f"{'killed':<12}"
         + "".join(f"{variant + ' p50 (min–max)':>32}" for variant in variants)
@@ -130,22 +126,40 @@ def table(times: Times, variants: Sequence[str] = NAMES) -> str:
     return "\n".join(lines)
 
 
+def asked(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> tuple[argparse.Namespace, set[str]]:
+    """Adds ``--kinds`` and ``--out``; what was given, and the kinds that are wanted. Nothing starts for what measures nothing."""
+    parser.add_argument("--kinds", default=",".join(kinds), help="what happens to the leader")
+    parser.add_argument("--out", type=Path, default=reports.OUT)
+    options = parser.parse_args()
+    if options.n < 1:
+        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
+    wanted = set(options.kinds.split(","))
+    if unknown := wanted - set(kinds):
+        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(kinds)}")
+    return options, wanted
+
+
+def concluded(path: Path, times: Times, variants: Sequence[str], failed: int, **settings: object) -> int:
+    """Leaves the report and shows the table; the exit code: 1 when a turn failed, whatever the others measured."""
+    report = {
+        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
+        **reports.provenance(),
+        **settings,
+        "turns_failed": failed,
+    }
+    reports.write(path, report)
+    sys.stdout.write(f"\n{table(times, variants)}\n\nwritten: {path}\n")
+    return 1 if failed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "-n", type=int, default=8, help="takeovers per kind and variant; 100 for figures worth publishing"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
-    parser.add_argument("--kinds", default="sigterm,jvm,tree,frozen", help="what happens to the leader")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    options = parser.parse_args()
-    if options.n < 1:
-        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
-    wanted = set(options.kinds.split(","))
-    if unknown := wanted - set(KINDS["understudy"]):
-        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(KINDS['understudy'])}")
-    out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    options, wanted = asked(parser, KINDS["understudy"])
+    out = reports.made(options.out)
     choose = random.Random(options.seed)
     times: Times = defaultdict(lambda: defaultdict(list))
     failed = 0
@@ -157,16 +171,7 @@ def main() -> int:
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")
-    report: dict[str, object] = {
-        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "seed": options.seed,
-        "turns_failed": failed,
-    }
-    (out / "failover.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    sys.stdout.write(f"\n{table(times)}\n\nwritten: {out / 'failover.json'}\n")
-    return 1 if failed else 0
+    return concluded(out / "failover.json", times, NAMES, failed, seed=options.seed)
 
 
 if __name__ == "__main__":

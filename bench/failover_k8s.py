@@ -10,20 +10,19 @@ From the signal to the first new ``commits/N`` with input rows in the bucket, lo
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import random
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.failover import Times, shares, summary, table
+from bench import reports
+from bench.failover import Times, asked, concluded, shares
 from bench.phases import phases_of
 from bench.tails import Said, parse_event
 from e2e import images, manifests, objects
@@ -146,30 +145,14 @@ def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=8, help="takeovers per kind and variant")
-    parser.add_argument("--kinds", default="sigterm,jvm,container,cut", help="what happens to the leader")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    options = parser.parse_args()
-    if options.n < 1:
-        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
-    wanted = set(options.kinds.split(","))
-    if unknown := wanted - set(KINDS["understudy"]):
-        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(KINDS['understudy'])}")
+    options, wanted = asked(parser, KINDS["understudy"])
     cluster = attach(os.environ)
     if not cluster.local:
         wanted -= {"cut"}
-    out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
     failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times)
-    report: dict[str, object] = {
-        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
-        "machine": f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}",
-        "date": datetime.now(UTC).date().isoformat(),
-        "turns_failed": failed,
-    }
-    (out / "failover_k8s.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    _say(f"\n{table(times, VARIANTS)}\n\nwritten: {out / 'failover_k8s.json'}")
-    return 1 if failed else 0
+    return concluded(out / "failover_k8s.json", times, VARIANTS, failed)
 
 
 def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times) -> int:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench import kills, observer
+from bench import kills, observer, reports
 from bench.data import DAYS, load
 from bench.failover import trial
 from bench.production import UNDERSTUDY, Failed, Production
@@ -23,10 +23,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of kinds and moments")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--out", type=Path, default=reports.OUT)
     options = parser.parse_args()
-    out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = reports.made(options.out)
     choose = random.Random(options.seed)
     production = Production(UNDERSTUDY, out / "run" / "soak", load(), limit=1_000_000)
     production.feed.per_second = 0.3
@@ -74,7 +73,7 @@ def main() -> int:
         "max_s": round(max(times, default=0.0), 3),
         "seed": options.seed,
     }
-    (out / "soak.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    reports.write(out / "soak.json", report)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
     return 0 if report["ok"] else 1
 

@@ -4,14 +4,13 @@ standbys, and without fence and supervisor (the plain script)."""
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench import observer
+from bench import observer, reports
 from bench.data import load
 from bench.production import RESTART, UNDERSTUDY, Failed, Production, Variant
 
@@ -79,12 +78,11 @@ def _batch_times(production: Production, batches: set[tuple[str, int]]) -> list[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2, help="how often each variant is measured; they take turns")
-    parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--out", type=Path, default=reports.OUT)
     options = parser.parse_args()
-    out: Path = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
+    out = reports.made(options.out)
     found = [steady_state(out / "run" / "steady") for _ in range(options.rounds)]
-    (out / "steady.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    reports.write(out / "steady.json", found)
     sys.stdout.write(f"written: {out / 'steady.json'}\n")
     return 0
 
