@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.data import FLIGHTS
-from e2e.evidence import DIRECTORY
-from e2e.kubectl import Cluster, await_value
-from e2e.objects import ObjectStore
+from e2e.kubectl import await_value
 from e2e.production import CLUSTER, PATIENCE, Production
 
 
 @pytest.fixture(scope="module")
-def production(cluster: Cluster, namespace: str, object_store: ObjectStore, flights_image: str) -> Iterator[Production]:
-    results: Path = DIRECTORY / namespace
-    results.mkdir(parents=True)
-    made = Production(cluster, object_store, flights_image, results, namespace, native=True)
-    try:
-        made.start()
-        assert made.watch.first(lambda commit: commit.input, 300), "nobody ever led"
-        yield made
-    finally:
-        made.stop()
+def native() -> bool:
+    return True
 
 
 def executors(production: Production, holder: str) -> list[Any]:
