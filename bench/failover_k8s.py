@@ -16,7 +16,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -49,20 +49,15 @@ def trial(production: Production, kind: str) -> float:
 
 def _replicated(production: Production, kind: str) -> float:
     pod, holder, began = production.leader(), production.holder(), time.time()
-    node = pod["spec"]["nodeName"].removeprefix("node")
-    match kind:
-        case "sigterm":
-            at = production.delete(pod)
-        case "cut":
-            at = time.time()
-            production.cluster.machine("cut", node)
-        case _:
-            at = production.strike(pod, kind)
-    try:
+    with ExitStack() as faults:
+        match kind:
+            case "sigterm":
+                at = production.delete(pod)
+            case "cut":
+                at = faults.enter_context(production.cluster.failing("cut", production.node(pod)))
+            case _:
+                at = production.strike(pod, kind)
         takeover = production.measure(kind, at, holder)
-    finally:
-        if kind == "cut":
-            production.cluster.machine("heal", node)
     if kind == "container":
         _forget(production, pod)
     _show(production, kind, takeover.seconds, at, began)

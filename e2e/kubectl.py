@@ -24,6 +24,9 @@ from e2e.clusters import Given, Kind, Local, Refused, Wishes, choose
 
 T = TypeVar("T")
 
+#: What befalls machines of the local cluster, and what undoes it.
+_UNDONE = {"crash": "revive", "cut": "heal", "freeze-api": "thaw-api"}
+
 
 class NoCluster(Exception):
     """One line that says how to get one."""
@@ -147,6 +150,16 @@ class Cluster:
     def machine(self, *command: str, timeout: float = 300) -> str:
         """A command of the local cluster: ``machine("crash", "2")``."""
         return run([sys.executable, "-m", "e2e.cluster", *command], timeout=timeout)
+
+    @contextmanager
+    def failing(self, fault: str, *node: str) -> Iterator[float]:
+        """Undone at the end, whatever was seen: the next test needs whole machines. Yields since when, in seconds since 1970."""
+        at = time.time()
+        self.machine(fault, *node)
+        try:
+            yield at
+        finally:
+            self.machine(_UNDONE[fault], *node)
 
     def load(self, archive: Path, *, nodes: Sequence[int] = ()) -> None:
         """Bring an image there from a file. ``nodes`` saves time where that can be chosen: in the local cluster."""

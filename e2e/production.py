@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import observer
-from bench.data import DAYS, Feed, load
+from bench.data import DAYS, FLIGHTS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
 from e2e.courier import Courier
@@ -51,6 +51,10 @@ _SMALL_EXECUTORS = (
     *("--conf", "spark.kubernetes.container.image.pullPolicy=Never"),
     *("--conf", "spark.executor.memoryOverhead=300m"),
 )
+
+
+#: Flights lost, repeated and there, by sink, when the whole year is.
+WHOLE = dict.fromkeys(QUERIES, (0, 0, FLIGHTS))
 
 
 class Failed(AssertionError):
@@ -210,6 +214,16 @@ class Production:
         self.feed.per_second = CALM
         return self.epoch()
 
+    def goes_on(self, since: float) -> None:
+        """Somebody commits rows after ``since``, whoever that is."""
+        if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:
+            raise Failed("nobody went on")
+
+    @staticmethod
+    def node(pod: Any) -> str:
+        """The number of its machine: what commands of the local cluster take."""
+        return str(pod["spec"]["nodeName"]).removeprefix("node")
+
     def processes(self, pod: Any) -> list[observer.Process]:
         """Every process of the pod that understudy started, found by the pod's UID in its environment. Local cluster only."""
         mark = f"UNDERSTUDY_POD_UID={pod['metadata']['uid']}".encode()
@@ -341,3 +355,8 @@ class Production:
             if time.monotonic() > deadline:
                 raise Failed(f"waited {within:.0f} s for {what}; see {self.logs}")
             time.sleep(1.0)
+
+
+def counted(compared: Sequence[Comparison]) -> dict[str, tuple[int, int, int]]:
+    """To be asserted equal to ``WHOLE``."""
+    return {each.sink: (each.lost, each.repeated, each.flights) for each in compared}

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from bench import observer
-from bench.data import FLIGHTS
 from e2e import deployments
 from e2e.kubectl import await_value
-from e2e.production import CLUSTER, PATIENCE, Production
+from e2e.production import CLUSTER, PATIENCE, WHOLE, Production, counted
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
@@ -43,15 +42,12 @@ def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(producti
     before = production.ready()
     holder, pod = production.holder(), production.leader()
     driver = production.driver(pod)
-    production.cluster.machine("freeze-api")
-    try:
+    with production.cluster.failing("freeze-api"):
         time.sleep(OUTAGE)
         with pytest.raises(subprocess.TimeoutExpired):
             production.cluster.kubectl("get", "pods", timeout=2)
-    finally:
-        production.cluster.machine("thaw-api")
     thawed = time.time()
-    assert production.watch.first(lambda commit: commit.input and commit.seen > thawed, PATIENCE), "nobody went on"
+    production.goes_on(thawed)
     assert (production.epoch(), production.holder()) == (before, holder)
     assert observer.lives(driver)
 
@@ -61,14 +57,9 @@ def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(prod
     """Its processes go on. Object store and API server are out of reach, so nothing can be written; then the cable is back."""
     before = production.ready()
     holder, pod = production.holder(), production.leader()
-    node = pod["spec"]["nodeName"].removeprefix("node")
     driver = production.driver(pod)
-    at = time.time()
-    production.cluster.machine("cut", node)
-    try:
+    with production.cluster.failing("cut", production.node(pod)) as at:
         assert production.measure("cut", at, holder).epoch > before
-    finally:
-        production.cluster.machine("heal", node)
     production.wait_for(lambda: not observer.lives(driver), "the stale leader's driver to be gone", 60)
 
 
@@ -128,7 +119,7 @@ def test_a_deployment_deleted_and_recreated_resumes(production: Production) -> N
     production.deploy()
     production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
     again = time.time()
-    assert production.watch.first(lambda commit: commit.input and commit.seen > again, PATIENCE), "nobody went on"
+    production.goes_on(again)
 
 
 def test_what_an_operator_sees(production: Production) -> None:
@@ -155,7 +146,6 @@ def test_every_row_is_there_once_and_epochs_only_grew(production: Production, re
     compared = production.finish()
     (results / "rows.json").write_text(json.dumps([repr(each) for each in compared], indent=1), encoding="utf-8")
     (results / "takeovers.json").write_text(json.dumps([repr(each) for each in production.takeovers], indent=1))
-    assert {each.sink: (each.lost, each.repeated) for each in compared} == {"delays": (0, 0), "flights": (0, 0)}
-    assert {each.flights for each in compared} == {FLIGHTS}
+    assert counted(compared) == WHOLE
     epochs = [takeover.epoch for takeover in production.takeovers]
     assert epochs == sorted(set(epochs))

@@ -58,12 +58,9 @@ def test_twenty_leaders_outlive_it(cluster: Cluster, namespace: str, said: list[
         return {each["name"] for each in said if each["said"] == event}
 
     before = holders(cluster, namespace)
-    cluster.machine("freeze-api")
-    try:
+    with cluster.failing("freeze-api"):
         time.sleep(OUTAGE)
         assert len(who("parked")) == ELECTORS, "the outage was not one"
-    finally:
-        cluster.machine("thaw-api")
     await_value(
         lambda: len(who("reopened")) == ELECTORS or None, 60, f"still closed: {who('parked') - who('reopened')}"
     )
