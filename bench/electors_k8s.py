@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from typing import Any
 
 from bench import reports
 from e2e import manifests
-from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import attach
 
 #: Electors per process: an application has a process of its own, but 200 of them would measure Python's imports.
@@ -38,14 +36,12 @@ def main() -> int:
     cluster = attach(os.environ)
     namespace = f"bench-electors-{os.getpid()}"
     cluster.apply("default", manifests.namespace(namespace))
-    environment = cluster.environment()
-    environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
     crowds = []
     try:
         for first in range(0, options.electors, _PER_PROCESS):
             last = min(first + _PER_PROCESS, options.electors)
             command = [sys.executable, "-m", "e2e.crowd", namespace, "leader", str(first), str(last), options.profile]
-            crowds.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY))
+            crowds.append(cluster.start(*command))
         began = time.monotonic()
         time.sleep(options.minutes * 60)
         for crowd in crowds:

@@ -101,6 +101,12 @@ class Cluster:
         others = os.environ.get("no_proxy", os.environ.get("NO_PROXY", ""))
         return {**os.environ, "KUBECONFIG": self.kubeconfig, "no_proxy": ",".join(filter(None, [others, NETWORKS]))}
 
+    def start(self, *command: str) -> subprocess.Popen[str]:
+        """A program from here that talks to the cluster by itself. Whoever starts it reads what it prints, and ends it."""
+        environment = self.environment()
+        environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+
     def get(self, namespace: str, *what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.kubectl("get", "--namespace", namespace, *what, "--output", "json"))
         return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import random
 import signal
 import subprocess
@@ -22,7 +21,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.build import CLIENT_GO
-from e2e.cluster.layout import REPOSITORY, Layout
+from e2e.cluster.layout import Layout
 from e2e.kubectl import Cluster, await_value
 
 NAME = "election"
@@ -93,10 +92,7 @@ class Election:
         return f"{kind}-{len(self.everybody)}"
 
     def _start(self, name: str, command: list[str]) -> Elector:
-        environment = self.cluster.environment()
-        environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
-        self.everybody.append(Elector(name, process))
+        self.everybody.append(Elector(name, self.cluster.start(*command)))
         return self.everybody[-1]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -14,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import Cluster, await_value
 
 ELECTORS = 20
@@ -24,10 +21,7 @@ OUTAGE = 60.0
 @contextmanager
 def crowd(cluster: Cluster, namespace: str, who: str) -> Iterator[list[dict[str, Any]]]:
     """Electors called ``who``; yields what they say, as they say it."""
-    environment = cluster.environment()
-    environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
-    command = [sys.executable, "-m", "e2e.crowd", namespace, who, "0", str(ELECTORS), "fast"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    process = cluster.start(sys.executable, "-m", "e2e.crowd", namespace, who, "0", str(ELECTORS), "fast")
     assert process.stdout is not None
     lines, heard = process.stdout, list[dict[str, Any]]()
     listening = threading.Thread(target=lambda: heard.extend(map(json.loads, lines)), daemon=True)
