@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from e2e import manifests
+
 Json = dict[str, Any]
 
 
@@ -40,15 +42,6 @@ class Job:
         return (f"{self.cluster}-{self.cluster}", f"{self.cluster}-replicas")
 
 
-def namespace(name: str) -> Json:
-    """One that enforces Pod Security *restricted*."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-    }
-
-
 def ha_objects(job: Job) -> list[Json]:
     """ConfigMaps and the Lease, bare and without an owner: deleting the Deployment keeps them."""
     maps = [_object("v1", "ConfigMap", job, name) for name in job.documents]
@@ -57,30 +50,41 @@ def ha_objects(job: Job) -> list[Json]:
 
 def access(job: Job) -> list[Json]:
     """A service account that may do what a replica does, and nothing else: no create, no delete, no wildcard."""
+    account = _object("v1", "ServiceAccount", job, job.cluster)
+    return [account, role(job), _binding(job, f"{job.cluster}-ha"), *(_executors(job) if job.native else ())]
+
+
+def role(job: Job, *, without: str = "") -> Json:
+    """A replica's; ``without`` one resource, as somebody forgot it or took it away."""
     verbs = ["get", "list", "watch", "patch"]
-    role = _object("rbac.authorization.k8s.io/v1", "Role", job, f"{job.cluster}-ha")
-    role["rules"] = [
+    rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": list(job.documents), "verbs": verbs},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [job.lock], "verbs": verbs},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
     ]
-    binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-ha")
-    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-ha"}
-    binding["subjects"] = [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}]
-    return [_object("v1", "ServiceAccount", job, job.cluster), role, binding, *(_executors(job) if job.native else ())]
+    return _role(job, f"{job.cluster}-ha", [rule for rule in rules if without not in rule["resources"]])
 
 
 def _executors(job: Job) -> list[Json]:
     """The second Role, for native mode only: Spark names its executors' pods as it likes, so these cannot be named here."""
-    role = _object("rbac.authorization.k8s.io/v1", "Role", job, f"{job.cluster}-executors")
     verbs = ["create", "get", "list", "watch", "patch", "delete", "deletecollection"]
-    role["rules"] = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
-    binding = _object("rbac.authorization.k8s.io/v1", "RoleBinding", job, f"{job.cluster}-executors")
-    binding["roleRef"] = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": f"{job.cluster}-executors"}
-    binding["subjects"] = [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}]
-    return [role, binding]
+    name, rules = f"{job.cluster}-executors", [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    return [_role(job, name, rules), _binding(job, name)]
+
+
+def _role(job: Job, name: str, rules: list[Json]) -> Json:
+    return {**_object("rbac.authorization.k8s.io/v1", "Role", job, name), "rules": rules}
+
+
+def _binding(job: Job, role: str) -> Json:
+    """Of the same name, to the job's one service account."""
+    return {
+        **_object("rbac.authorization.k8s.io/v1", "RoleBinding", job, role),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": job.cluster, "namespace": job.namespace}],
+    }
 
 
 def deployment(job: Job) -> Json:
@@ -147,11 +151,7 @@ def _pod(job: Job, labels: Json) -> Json:
                     *job.environment,
                 ],
                 "resources": {"requests": {"cpu": "100m", "memory": "500Mi"}, "limits": {"memory": job.memory}},
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": manifests.RESTRICTED_CONTAINER,
                 "volumeMounts": [
                     {"name": "tmp", "mountPath": "/tmp"},
                     {"name": "state", "mountPath": "/var/lib/understudy"},

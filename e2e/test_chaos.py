@@ -138,11 +138,9 @@ def test_a_document_is_harmed(production: Production, which: str, harm: str) -> 
 def test_permission_to_renew_is_taken_away_and_given_back(production: Production) -> None:
     before = production.ready()
     holder = production.holder()
-    role = next(each for each in deployments.access(production.job) if each["kind"] == "Role")
-    less = {**role, "rules": [rule for rule in role["rules"] if "leases" not in rule["resources"]]}
-    production.cluster.apply(production.namespace, less)
+    production.cluster.apply(production.namespace, deployments.role(production.job, without="leases"))
     time.sleep(15)
-    production.cluster.apply(production.namespace, role)
+    production.cluster.apply(production.namespace, deployments.role(production.job))
     given = time.time()
     production.goes_on(given)
     assert (production.epoch(), production.holder()) == (before, holder)

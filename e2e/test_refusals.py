@@ -79,9 +79,7 @@ def test_a_namespace_that_is_not_the_pods_own(cluster: Cluster, job: Job) -> Non
 
 
 def test_a_role_without_the_documents(cluster: Cluster, job: Job) -> None:
-    role = next(each for each in deployments.access(job) if each["kind"] == "Role")
-    role["rules"] = [rule for rule in role["rules"] if "configmaps" not in rule["resources"]]
-    cluster.apply(job.namespace, role, deployments.deployment(job))
+    cluster.apply(job.namespace, deployments.role(job, without="configmaps"), deployments.deployment(job))
     code, said = last_words(cluster, job)
     assert code == 4
     assert f"may not get configmaps {job.namespace}/refused-replicas" in said
@@ -93,9 +91,7 @@ def test_a_role_without_the_documents(cluster: Cluster, job: Job) -> None:
 
 def test_a_role_without_the_lock_is_waited_for_and_said(cluster: Cluster, job: Job) -> None:
     """It may be given back at any time: the replica goes on asking, and leads by nothing else meanwhile."""
-    role = next(each for each in deployments.access(job) if each["kind"] == "Role")
-    role["rules"] = [rule for rule in role["rules"] if "leases" not in rule["resources"]]
-    cluster.apply(job.namespace, role, deployments.deployment(job))
+    cluster.apply(job.namespace, deployments.role(job, without="leases"), deployments.deployment(job))
 
     def told() -> bool | None:
         events = cluster.get(job.namespace, "events")["items"]
