@@ -22,7 +22,7 @@ from pathlib import Path
 
 from bench import kills, observer, reports
 from bench.data import load
-from bench.phases import Takeover
+from bench.phases import Takeover, in_a_line
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
 
 #: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
@@ -87,9 +87,7 @@ def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random
             ready(production)
             takeover = trial(production, kind, choose)
             times[kind][variant.name].append(takeover.total_s)
-            phases = "  ".join(
-                f"{name[:-2]} {value:.2f}" for name, value in takeover.phases.items() if value is not None
-            )
+            phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
     finally:

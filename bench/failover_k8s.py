@@ -23,7 +23,7 @@ from typing import Any
 
 from bench import reports
 from bench.failover import Times, asked, concluded, shares
-from bench.phases import phases_of
+from bench.phases import in_a_line, phases_of
 from bench.tails import Said, parse_event
 from e2e import images, manifests, objects
 from e2e.kubectl import Cluster, attach, await_value
@@ -97,8 +97,7 @@ def _forget(production: Production, pod: Any) -> None:
 
 def _show(production: Production, kind: str, seconds: float, at: float, since: float) -> None:
     phases = phases_of(said(production, since), at, at + seconds)
-    told = "  ".join(f"{name[:-2]} {value:.2f}" for name, value in phases.items() if value is not None)
-    _say(f"{'understudy':>11} {kind:<10}{seconds:7.2f} s   {told}")
+    _say(f"{'understudy':>11} {kind:<10}{seconds:7.2f} s   {in_a_line(phases)}")
 
 
 def said(production: Production, since: float) -> list[Said]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,11 @@ def phases_of(said: Iterable[Said], killed_at: float, until: float) -> dict[str,
             durations[phase] = end - at
             at = end
     return durations
+
+
+def in_a_line(phases: Mapping[str, float | None]) -> str:
+    """Seconds by phase; what the replica did not say is left out."""
+    return "  ".join(f"{name[:-2]} {value:.2f}" for name, value in phases.items() if value is not None)
 
 
 def _detected(after: Iterable[Said], winner: Path, acquired: float) -> float:
