@@ -221,6 +221,93 @@ def test_a_look_alike_of_another_writer_is_no_success(one: Driver, root: str) ->
     assert closes(out) == EXISTS
 
 
+def content(one: Driver, manager: Any, path: str) -> bytes:
+    stream = manager.open(one.path(path))
+    try:
+        return bytes(stream.readAllBytes())
+    finally:
+        stream.close()
+
+
+def names(one: Driver, manager: Any, path: str) -> list[str]:
+    every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
+    return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))
+
+
+def asked(one: Driver, since: int, ending: str) -> list[str]:
+    """The reads of one object that reached the server, by verb."""
+    lines = [line.split(" ") for line in one.extra["proxy"].seen[since:]]
+    return [verb for verb, path, *_ in lines if path.split("?")[0].endswith(ending) and verb in {"GET", "HEAD"}]
+
+
+def test_an_entry_of_a_log_is_fetched_once_for_all_that_ask_for_it(one: Driver, root: str) -> None:
+    """A takeover reads each entry several times, and what its rehearsals have read already is not fetched again."""
+    path = f"{root}/offsets/0"
+    one.write(path, b"entry")
+    since = len(one.extra["proxy"].seen)
+    first, second = one.manager(f"{root}/offsets"), one.manager(f"{root}/offsets")
+    assert names(one, first, f"{root}/offsets") == ["0"]
+    for _ in range(3):
+        assert first.exists(one.path(path))
+        assert content(one, first, path) == b"entry"
+    assert asked(one, since, "/offsets/0") == ["GET"]
+    assert names(one, second, f"{root}/offsets") == ["0"]
+    assert content(one, second, path) == b"entry"
+    assert asked(one, since, "/offsets/0") == ["GET"]
+
+
+def test_a_log_shows_what_this_process_has_written_and_deleted_at_once(one: Driver, root: str) -> None:
+    log, offsets = one.manager(f"{root}/offsets"), f"{root}/offsets"
+    for batch in range(3):
+        out = log.createAtomic(one.path(f"{offsets}/{batch}"), False)
+        out.write(bytearray(b"%d" % batch))
+        out.close()
+        assert names(one, log, offsets) == [str(each) for each in range(batch + 1)]
+        assert not log.exists(one.path(f"{offsets}/{batch + 1}"))
+    log.delete(one.path(f"{offsets}/0"))
+    assert names(one, log, offsets) == ["1", "2"]
+    assert not log.exists(one.path(f"{offsets}/0"))
+    assert log.exists(one.path(f"{offsets}/1"))
+
+
+def test_a_slot_that_was_taken_unseen_is_a_conflict_and_seen_from_then_on(one: Driver, root: str) -> None:
+    log, offsets = one.manager(f"{root}/offsets"), f"{root}/offsets"
+    one.write(f"{offsets}/0")
+    assert names(one, log, offsets) == ["0"]
+    one.write(f"{offsets}/1", b"another's")  # another manager's: this log has not been told
+    out = log.createAtomic(one.path(f"{offsets}/1"), False)
+    assert closes(out) == EXISTS
+    assert names(one, log, offsets) == ["0", "1"]
+    assert content(one, log, f"{offsets}/1") == b"another's"
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_state_that_was_written_anew_is_read_anew(one: Driver, root: str, size: int) -> None:
+    """A batch that runs again writes the same names with other bytes: nothing remembered of the first may be shown."""
+    state = f"{root}/state/0/0"
+    manager = one.manager(state)
+    for attempt in (b"1", b"2", b"3"):
+        one.write(f"{state}/1.delta", attempt * size, overwrite=True)
+        if attempt == b"2":
+            assert names(one, manager, state) == ["1.delta"]
+            one.write(f"{state}/1.delta", b"x" * size, overwrite=True)  # between list and read
+            assert content(one, manager, f"{state}/1.delta") == b"x" * size
+        else:
+            assert content(one, manager, f"{state}/1.delta") == attempt * size
+
+
+def test_what_is_read_can_be_read_from_any_place(one: Driver, root: str) -> None:
+    one.write(f"{root}/offsets/0", b"0123456789")
+    stream = one.manager(f"{root}/offsets").open(one.path(f"{root}/offsets/0"))
+    stream.seek(7)
+    assert (stream.getPos(), stream.read(), stream.available()) == (7, ord("7"), 2)
+    stream.seek(0)
+    assert bytes(stream.readAllBytes()) == b"0123456789"
+    assert stream.read() == -1
+    with pytest.raises(Py4JJavaError, match="cannot seek to 11 in 10 bytes"):
+        stream.seek(11)
+
+
 def test_a_file_system_without_exclusive_create_is_refused_by_name(one: Driver) -> None:
     one.conf.set("fs.viewfs.mounttable.m.link./a", "file:///tmp")
     with pytest.raises(Py4JJavaError, match="no exclusive create on viewfs"):

@@ -31,7 +31,9 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     private final Path path;
     private final Configuration conf;
     private final FileSystem files;
-    private final FileSystem reader;
+    /** Null on local disks. */
+    private final CheckpointReads reads;
+
     private final boolean local;
 
     /** The constructor that Spark calls. */
@@ -40,7 +42,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         this.conf = conf;
         this.files = path.getFileSystem(conf);
         this.local = LocalFiles.isLocal(files);
-        this.reader = local ? files : ObjectStore.reader(path, conf);
+        this.reads = local ? null : new CheckpointReads(ObjectStore.reader(path, conf), true);
         if (!local && !ObjectStore.isConditional(files, path)) {
             throw new UnsupportedOperationException(path + ": no exclusive create on " + files.getScheme()
                     + "://. Keep checkpoints on a local disk or on s3a:// (Hadoop 3.5)");
@@ -54,7 +56,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             try {
                 return local
                         ? new LocalStream(ticket, LocalFiles.local(files, target), overwriteIfPossible)
-                        : new ObjectStream(ticket, ObjectStore.writer(target, conf), target, overwriteIfPossible);
+                        : new ObjectStream(ticket, reads, ObjectStore.writer(target, conf), target, overwriteIfPossible);
             } catch (IOException | RuntimeException e) {
                 ticket.abandoned();
                 throw e;
@@ -67,7 +69,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FSDataInputStream open(Path target) {
         try {
-            return reader.open(target);
+            return local ? files.open(target) : reads.open(target);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -76,7 +78,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public FileStatus[] list(Path target, PathFilter filter) {
         try {
-            return local ? LocalFiles.list(files, target, filter) : reader.listStatus(target, filter);
+            return local ? LocalFiles.list(files, target, filter) : reads.listStatus(target, filter);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -98,7 +100,10 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public boolean exists(Path target) {
         try {
-            return local ? Files.exists(LocalFiles.local(files, target)) : reader.exists(target);
+            if (local) {
+                return Files.exists(LocalFiles.local(files, target));
+            }
+            return target.equals(path) ? reads.directoryExists(target) : reads.exists(target);
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }
@@ -130,6 +135,8 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             ObjectStore.writer(target, conf).delete(target, true);
         } catch (FileNotFoundException e) {
             return; // gone is what was wanted
+        } finally {
+            reads.forget(target);
         }
     }
 
@@ -265,25 +272,35 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
     private static final class ObjectStream extends CancellableFSDataOutputStream {
         private final Ticket ticket;
+        private final CheckpointReads reads;
         private final FileSystem writer;
         private final Path target;
         private final String nonce;
         private final FSDataOutputStream out;
         private boolean done;
 
-        ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite) throws IOException {
-            this(ticket, writer, target, overwrite, UUID.randomUUID().toString());
+        ObjectStream(Ticket ticket, CheckpointReads reads, FileSystem writer, Path target, boolean overwrite)
+                throws IOException {
+            this(ticket, reads, writer, target, overwrite, UUID.randomUUID().toString());
         }
 
-        private ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite, String nonce)
+        private ObjectStream(
+                Ticket ticket, CheckpointReads reads, FileSystem writer, Path target, boolean overwrite, String nonce)
                 throws IOException {
-            this(ticket, writer, target, nonce,
+            this(ticket, reads, writer, target, nonce,
                     ObjectStore.create(writer, target, overwrite ? null : ObjectStore.CREATE_ONLY, "true", nonce));
         }
 
-        private ObjectStream(Ticket ticket, FileSystem writer, Path target, String nonce, FSDataOutputStream out) {
+        private ObjectStream(
+                Ticket ticket,
+                CheckpointReads reads,
+                FileSystem writer,
+                Path target,
+                String nonce,
+                FSDataOutputStream out) {
             super((OutputStream) out);
             this.ticket = ticket;
+            this.reads = reads;
             this.writer = writer;
             this.target = target;
             this.nonce = nonce;
@@ -304,6 +321,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             } catch (IOException e) {
                 settle(e, sent);
             } finally {
+                reads.forget(target);
                 if (!sent) {
                     out.abort();
                     ticket.abandoned();

@@ -129,7 +129,7 @@ final class Root {
     /** A batch whose offsets are logged and whose commit is not: the predecessor's, to be run again. */
     private long pendingBatch() throws IOException {
         long offsets = highest("offsets");
-        return offsets > highest("commits") ? offsets : NO_BATCH;
+        return offsets != NO_BATCH && offsets > highest("commits") ? offsets : NO_BATCH;
     }
 
     private long highest(String log) throws IOException {

@@ -1,5 +1,6 @@
 package dev.understudy.rehearsal;
 
+import dev.understudy.fence.CheckpointReads;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Locale;
@@ -224,7 +225,7 @@ public final class Rehearsal {
         LastBatch past = null;
         if (checkpointRoot != null && mode != Mode.PLAN) {
             Path root = new Path(checkpointRoot);
-            FileSystem fs = root.getFileSystem(conf);
+            FileSystem fs = CheckpointReads.of(root, conf);
             past = LastBatch.find(fs, fs.makeQualified(root));
         }
         Sources.Rows rows = mode == Mode.PLAN ? Sources.Rows.NONE : mode == Mode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;

@@ -3,6 +3,7 @@ package dev.understudy.rehearsal;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import dev.understudy.fence.CheckpointReads;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
@@ -49,6 +50,6 @@ record RemoteView(String root, long batch, Map<String, Long> lastEntries, String
             return null;
         }
         Path path = new Path(root);
-        return new LastBatch(path.getFileSystem(conf), path, batch, batch, 0, List.of(), lastEntries);
+        return new LastBatch(CheckpointReads.of(path, conf), path, batch, batch, 0, List.of(), lastEntries);
     }
 }
