@@ -292,6 +292,8 @@ def test_state_that_was_written_anew_is_read_anew(one: Driver, root: str, size: 
             assert names(one, manager, state) == ["1.delta"]
             one.write(f"{state}/1.delta", b"x" * size, overwrite=True)  # between list and read
             assert content(one, manager, f"{state}/1.delta") == b"x" * size
+            one.write(f"{state}/1.delta", attempt * size, overwrite=True)
+            assert content(one, manager, f"{state}/1.delta") == attempt * size  # and not what was read in its place
         else:
             assert content(one, manager, f"{state}/1.delta") == attempt * size
 
