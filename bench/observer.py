@@ -335,7 +335,11 @@ def parse_stat(text: str, command: str) -> Process:
 
 
 def processes() -> dict[int, Process]:
-    """Every process there is now, zombies left out."""
+    """Every process there is now, the oldest first, zombies left out.
+
+    By age and not by number: for an instant, until it is told what to run, a child of a JVM looks like the JVM itself, and numbers
+    begin anew.
+    """
     found: dict[int, Process] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -348,7 +352,7 @@ def processes() -> dict[int, Process]:
         process = parse_stat(stat, command)
         if process.state != "Z":
             found[process.pid] = process
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[1].started))
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +394,7 @@ def replica_of(root: int, table: Mapping[int, Process] | None = None) -> Replica
         more = {p.pid for p in known.values() if p.pid not in tree and (p.parent in tree or p.session in tree)}
         grown = bool(more)
         tree |= more
-    members = [known[pid] for pid in sorted(tree) if pid != root]
+    members = [process for pid, process in known.items() if pid in tree and pid != root]
     jvm = next((p for p in members if _is_jvm(p)), None)
     driver = next((p for p in members if "understudy.driver" in p.command and not _is_jvm(p)), None)
     named = {found.pid for found in (jvm, driver) if found is not None}

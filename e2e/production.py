@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -248,6 +249,13 @@ class Production:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
         return self.proxy.get(path)
 
+    def refused(self, pod: Any) -> int:
+        """Writes of this replica's drivers that the fence refused."""
+        found = re.search(r"^understudy_refused_writes_total (\d+)", self.metrics(pod), re.MULTILINE)
+        if found is None:
+            raise Failed("no count of refused writes")
+        return int(found.group(1))
+
     def driver(self, pod: Any) -> observer.Process:
         return next(each for each in self.processes(pod) if each.command.strip().endswith("-m understudy.driver"))
 
@@ -263,6 +271,29 @@ class Production:
         pod, holder = self.leader(), self.holder()
         at = self.strike(pod, kind)
         return self.measure(kind, at, holder)
+
+    def freeze_in_flight(self, pod: Any) -> list[observer.Process]:
+        """SIGSTOP to every process of the leader while a batch has offsets and no commit yet. Local cluster only."""
+        processes = self.processes(pod)
+        self.feed.per_second = BUSY
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            if self._in_flight():
+                for process in processes:
+                    self.send(process, signal.SIGSTOP)
+                if self._in_flight():  # the last commit may have been on its way
+                    return processes
+                for process in processes:
+                    self.send(process, signal.SIGCONT)
+            time.sleep(0.01)
+        raise Failed("no batch was ever in flight")
+
+    def _in_flight(self) -> bool:
+        begun, done = (
+            {int(name.rpartition("/")[2]) for name in self.courier.bucket.names(f"{self.namespace}/output/{log}/")}
+            for log in ("checkpoints/delays/offsets", "checkpoints/delays/commits")
+        )
+        return max(begun, default=-1) > max(done, default=-1)
 
     def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
         """When the signal was sent, in seconds since 1970."""

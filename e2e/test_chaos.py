@@ -135,6 +135,20 @@ def test_a_document_is_harmed(production: Production, which: str, harm: str) -> 
     await_value(lambda: production.epoch() >= before or None, 30, "the epoch went back")
 
 
+def test_every_document_is_lost(production: Production) -> None:
+    """Lock and documents are gone together, as with a cluster that was made anew; the claims in the bucket are not."""
+    before = production.ready()
+    production.undeploy()
+    objects = deployments.ha_objects(production.job)
+    for each in objects:
+        production.cluster.kubectl("delete", each["kind"], each["metadata"]["name"], "-n", production.namespace)
+    production.cluster.apply(production.namespace, *objects)
+    emptied = time.time()
+    production.deploy()
+    production.goes_on(emptied)
+    assert production.epoch() > before, "no epoch is given twice"
+
+
 def test_permission_to_renew_is_taken_away_and_given_back(production: Production) -> None:
     before = production.ready()
     holder = production.holder()

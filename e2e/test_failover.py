@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -64,20 +65,24 @@ def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(prod
 
 
 @pytest.mark.machines
-def test_a_frozen_leader_that_is_thawed_is_refused(production: Production) -> None:
+@pytest.mark.parametrize("cut", [False, True], ids=["frozen", "asleep"])
+def test_a_leader_that_is_frozen_in_a_batch_and_thawed_is_refused(production: Production, cut: bool) -> None:
+    """``asleep``: its node is cut off as well, as a machine's that was suspended."""
     before = production.ready()
     holder, pod = production.holder(), production.leader()
-    frozen = production.processes(pod)
-    at = time.time()
-    for process in frozen:
-        production.send(process, signal.SIGSTOP)
+    known = production.refused(pod)
+    with production.cluster.failing("cut", production.node(pod)) if cut else nullcontext():
+        frozen = production.freeze_in_flight(pod)
+        assert production.measure("asleep" if cut else "frozen", time.time(), holder).epoch > before
+    jvm = next(each for each in frozen if "SparkSubmit" in each.command)
+    # alone at first: its supervisor would kill it before it could try to write, and nothing says who wakes up first
+    production.send(jvm, signal.SIGCONT)
     try:
-        assert production.measure("frozen", at, holder).epoch > before
+        production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
     finally:
         for process in frozen:
             production.send(process, signal.SIGCONT)
-    jvm = next(each for each in frozen if "SparkSubmit" in each.command)
-    production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
+    production.wait_for(lambda: production.refused(pod) > known, "a write of the stale leader to be refused", 30)
 
 
 def test_a_second_deployment_with_the_same_cluster_id_is_refused(production: Production) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -114,3 +115,18 @@ def test_another_jobs_cluster_id(cluster: Cluster, job: Job) -> None:
     assert "this cluster id belongs to job 'refused', not 'another'" in said
     now = cluster.get(job.namespace, "configmap", "refused-replicas")["data"]
     assert now["cluster"] == joined["cluster"]
+
+
+def test_a_configmap_that_somebody_else_has_filled(cluster: Cluster, job: Job) -> None:
+    """An object holds 1 MiB at most. What is not ours stays, and we say that there is no room left."""
+    theirs = "x" * 1_000_000
+    full = next(each for each in deployments.ha_objects(job) if each["metadata"]["name"] == "refused-replicas")
+    cluster.kubectl(
+        "replace", "--namespace", job.namespace, "-f", "-", stdin=json.dumps({**full, "data": {"theirs": theirs}})
+    )
+    cluster.apply(job.namespace, deployments.deployment(job))
+    code, said = last_words(cluster, job)
+    assert code == 4
+    assert "refused-replicas" in said
+    assert "do not fit into one document" in said
+    assert cluster.get(job.namespace, "configmap", "refused-replicas")["data"] == {"theirs": theirs}

@@ -41,10 +41,10 @@ class Replicas:
         (home / "job.py").write_text(script)
         (home / "in").mkdir()
 
-    def start(self, *options: str) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
         with (self.home / f"replica-{len(self.started)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [*self.command("run"), *options, "--profile", "fast", "--master", "local[2]", "job.py"],
+                [*self.command("run"), "--profile", "fast", *options, "--master", master, "job.py"],
                 cwd=self.home,
                 stdout=log,
                 stderr=log,

@@ -32,6 +32,7 @@ from understudy.documents.model import (
     Unknown,
     Written,
     check_name,
+    conflict,
     merged,
 )
 from understudy.documents.size import SizeCheck
@@ -230,7 +231,7 @@ class KubernetesDocumentStore:
                 assert document is not None, "it carries our nonce"
                 return Written(document)
             case 409 | 404:
-                return await self._conflict(name)
+                return await conflict(self, name)
             case 413 | 422 if "too large" in answer.reason.lower() or "too long" in answer.reason.lower():
                 raise DocumentTooLarge(
                     answer.reason, where=name, remedy="Keep pointers in documents, and data elsewhere"
@@ -239,15 +240,6 @@ class KubernetesDocumentStore:
                 return Unknown(f"{name}: {answer.reason}")
             case _:
                 raise self._refusal(answer, verb, name)
-
-    async def _conflict(self, name: str) -> Outcome:
-        """Our write certainly did not land on what was seen; what stands there instead may be hard to find out."""
-        try:
-            return Conflict(await self.read(name))
-        except DocumentUnreadable:
-            raise
-        except DocumentError as error:
-            return Unknown(f"refused as a conflict; then, reading: {error}")
 
     def _bare(self, stored: Json) -> bool:
         annotations = stored["metadata"].get("annotations") or {}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
-from understudy.errors import DocumentError, DocumentTooLarge
+from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable
 
 #: What an API server accepts for one object, in bytes; we warn at half of it and refuse before the server would.
 LIMIT = 1 << 20
@@ -104,6 +104,16 @@ class DocumentStore(Protocol):
     async def bury(self, seen: Document) -> Outcome: ...
 
     def watch(self, name: str) -> AsyncIterator[Document | None]: ...
+
+
+async def conflict(store: DocumentStore, name: str) -> Outcome:
+    """After a refusal: our write certainly did not land on what was seen; what stands there instead may be hard to find out."""
+    try:
+        return Conflict(await store.read(name))
+    except DocumentUnreadable:
+        raise
+    except DocumentError as error:
+        return Unknown(f"refused as a conflict; then, reading: {error}")
 
 
 def merged(base: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -101,6 +101,15 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
 
     contexts: Any = context
     contexts.launch_gateway = launch
+    initialize = contexts.SparkContext._initialize_context  # noqa: SLF001
+
+    def initialize_context(self: Any, conf: Any) -> Any:
+        made = initialize(self, conf)
+        if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
+            made.addJar(spec.fence_jar)  # tasks write state and sinks through it
+        return made
+
+    contexts.SparkContext._initialize_context = initialize_context  # noqa: SLF001
 
 
 def _check_worker_python(executable: str) -> None:

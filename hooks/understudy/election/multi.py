@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
-from understudy.documents.model import Conflict, Content, Document, DocumentStore, Outcome, Unknown, Written
+from understudy.documents.model import Conflict, Content, Document, DocumentStore, Outcome, Unknown, Written, conflict
 from understudy.documents.settle import shell
 from understudy.election.records import GRANT, Free, Held, Unwritten, sight_of, view_grant
 from understudy.errors import DocumentError, DocumentUnreadable
@@ -127,12 +127,7 @@ class MultiStore:
     async def _failed(self, name: str, outcome: Outcome) -> Outcome:
         match outcome:
             case Conflict():
-                try:
-                    return Conflict(await self.read(name))
-                except DocumentUnreadable:
-                    raise
-                except DocumentError as error:
-                    return Unknown(f"refused as a conflict; then, reading: {error}")
+                return await conflict(self, name)
             case _:
                 return outcome
 

@@ -5,6 +5,7 @@ import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -77,8 +78,12 @@ public final class CheckpointReads extends FilterFileSystem {
             if (known != null) {
                 return known.status();
             }
-            if (listed(path.getParent()) != null) {
-                throw new FileNotFoundException(path + " does not exist");
+            FileStatus[] log = listed(path.getParent());
+            if (log != null) {
+                return Arrays.stream(log)
+                        .filter(each -> each.getPath().getName().equals(path.getName()))
+                        .findFirst()
+                        .orElseThrow(() -> Sneaky.rethrow(new FileNotFoundException(path + " does not exist")));
             }
         }
         return remembered(fs.getFileStatus(path));
@@ -130,6 +135,10 @@ public final class CheckpointReads extends FilterFileSystem {
             return open(path, status(path));
         }
     }
+
+    /** The client is everybody's: see {@link ObjectStore}. */
+    @Override
+    public void close() {}
 
     /** After this process has written or deleted it. */
     void forget(Path path) {

@@ -1,0 +1,33 @@
+"""What benchmarks and end-to-end tests believe they see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from bench import observer
+from bench.observer import Process
+
+JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
+
+
+def test_processes_come_in_the_order_of_their_age() -> None:
+    children = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(3)]
+    try:
+        ages = [process.started for process in observer.processes().values()]
+        assert ages == sorted(ages)
+        assert {child.pid for child in children} <= observer.processes().keys()
+    finally:
+        for child in children:
+            child.communicate()
+
+
+def test_a_child_that_the_jvm_has_just_forked_is_not_taken_for_it() -> None:
+    """Its command line is still the JVM's, and its number may be lower: numbers begin anew at the highest."""
+    supervisor = Process(900, 1, 900, "S", 10, "understudy run job.py")
+    driver = Process(910, 900, 910, "S", 11, "python -m understudy.driver")
+    jvm = Process(30_000, 910, 910, "S", 12, JVM)
+    forked = Process(300, 30_000, 910, "R", 99, JVM)
+    found = observer.replica_of(900, {each.pid: each for each in (supervisor, driver, jvm, forked)})
+    assert found is not None
+    assert (found.jvm, found.driver, found.others) == (jvm, driver, (forked,))
