@@ -135,6 +135,36 @@ def test_a_claim_that_changed_after_it_was_read_is_not_overwritten(one: Driver, 
     assert standing(one, root)["token"] == token(6)
 
 
+def claiming(one: Driver, root: str) -> tuple[dict[str, Any], list[str]]:
+    """The answer, and what was asked of the server for it."""
+    since = len(one.extra["proxy"].seen)
+    answer = one.claim(root)
+    lines = [line.split(" ") for line in one.extra["proxy"].seen[since:]]
+    return answer, [verb for verb, path, *_ in lines if path.endswith("/_understudy/claim")]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_prepared_claim_begins_with_the_write(one: Driver, root: str, first: bool) -> None:
+    if not first:
+        seize(one, root, token(4))
+    one.fence.prepare(root, one.conf)
+    answer, asked = claiming(one, root)
+    assert answer["outcome"] == "claimed"
+    assert asked == ["PUT", "HEAD", "GET"]
+    assert standing(one, root)["holder"] == one.holder
+
+
+@pytest.mark.parametrize(("met", "outcome"), [(4, "claimed"), (6, "refused")])
+def test_a_claim_that_was_prepared_long_ago_decides_nothing(one: Driver, root: str, met: int, outcome: str) -> None:
+    seize(one, root, token(3))
+    one.fence.prepare(root, one.conf)
+    seize(one, root, token(met))
+    answer, asked = claiming(one, root)
+    assert answer["outcome"] == outcome
+    assert asked[:3] == ["PUT", "HEAD", "GET"]
+    assert standing(one, root)["holder"] == (one.holder if outcome == "claimed" else "another")
+
+
 def test_a_stale_write_is_refused(one: Driver, root: str) -> None:
     out = one.open(f"{root}/offsets/0")
     out.write(bytearray(b"stale"))

@@ -24,6 +24,11 @@ interface ClaimStore {
     /** Never from a cache. */
     Standing read() throws IOException;
 
+    /** What {@link #prepare} found, as a guess at what {@link #replace} will meet; null if there is none. */
+    default Standing guess() {
+        return null;
+    }
+
     /**
      * Replaces {@code seen}. Returns false on a conflict; an exception is an unknown outcome, which only another
      * {@link #read} settles. True is no proof either: the caller reads back.

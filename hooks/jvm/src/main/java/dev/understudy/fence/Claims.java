@@ -91,7 +91,11 @@ final class Claims {
         boolean followed = false;
         IOException unknown = null;
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-            ClaimStore.Standing standing = store.read();
+            // a guess may only be replaced, which fails if it is wrong; everything else is decided by what is read
+            ClaimStore.Standing standing = attempt == 0 ? store.guess() : null;
+            if (standing == null || judge(standing, mine) != Verdict.REPLACEABLE) {
+                standing = store.read();
+            }
             Verdict verdict = judge(standing, mine);
             if (verdict == Verdict.REPEAT) {
                 return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing, followed);

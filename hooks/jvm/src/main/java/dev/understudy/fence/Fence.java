@@ -162,7 +162,7 @@ public final class Fence {
     }
 
     /** JSON for status pages and tests: the gate as read now, the claimed roots, what is in flight, counters. */
-    public static String state() {
+    public static String state() throws IOException {
         ObjectNode json = Claim.JSON.createObjectNode();
         Attached me = attached;
         json.put("attached", me != null);

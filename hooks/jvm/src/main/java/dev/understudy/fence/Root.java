@@ -16,6 +16,8 @@ import org.apache.hadoop.fs.FileSystem;
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
 final class Root {
     private static final long NO_BATCH = -1;
+    /** Just claimed, and nobody has looked yet what the predecessor left. */
+    private static final long UNKNOWN = -2;
 
     final String key;
     /** Null where the file system has no compare-and-set: such a root has the gate only. */
@@ -97,7 +99,7 @@ final class Root {
                     takenOver = outcome.followed();
                     cleared.clear();
                 }
-                inFlight.set(pendingBatch());
+                inFlight.set(UNKNOWN); // two lists, which a takeover has no time for: see anyInFlight
             }
         }
         return outcome;
@@ -107,7 +109,6 @@ final class Root {
     void prepare() throws IOException {
         if (store != null) {
             store.prepare();
-            pendingBatch();
         }
     }
 
@@ -160,11 +161,16 @@ final class Root {
 
     /** The batch ended, or its offsets were never published. */
     void ended(long batch) {
-        inFlight.compareAndSet(batch, NO_BATCH);
+        if (!inFlight.compareAndSet(batch, NO_BATCH)) {
+            inFlight.compareAndSet(UNKNOWN, NO_BATCH); // the predecessor's, which was run again before any other
+        }
     }
 
-    /** The batch in flight, or -1. */
-    long inFlight() {
+    /** The batch in flight, or -1; looks for it if this was claimed and has not ended a batch since. */
+    long inFlight() throws IOException {
+        if (inFlight.get() == UNKNOWN) {
+            inFlight.compareAndSet(UNKNOWN, pendingBatch());
+        }
         return inFlight.get();
     }
 }

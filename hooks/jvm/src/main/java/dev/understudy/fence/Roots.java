@@ -66,8 +66,18 @@ final class Roots {
         return List.copyOf(known.values());
     }
 
+    /** A root that cannot be looked into counts as one with a batch. */
     boolean anyInFlight() {
-        return known.values().stream().anyMatch(root -> root.inFlight() >= 0);
+        for (Root root : known.values()) {
+            try {
+                if (root.inFlight() >= 0) {
+                    return true;
+                }
+            } catch (IOException e) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** How a path is named here and in the log: absolute, and without {@code file:} when it is local. */
