@@ -2,8 +2,8 @@
 
     python examples/flights.py --input DIR --output DIR
 
-``--input`` is a directory into which one CSV file per day is moved; ``--output`` is where the results go. Either may be in an
-object store (``s3a://bucket/path``).
+``--input`` is a directory into which one CSV file per day is moved, or a Kafka topic (``kafka://host:port/topic``) whose messages
+are the lines of such files; ``--output`` is where the results go. Directories may be in an object store (``s3a://bucket/path``).
 
 ``delays/``       parquet files: one row per airport and day, written when that day is over (streaming file sink)
 ``flights.db``    SQLite, table ``flights``: every flight once, however often it was reported
@@ -39,7 +39,27 @@ SCHEMA = StructType(
 #: A flight may be reported this long after a later one.
 LATENESS = "1 day"
 
+#: About as many flights leave on one day.
+FLIGHTS_PER_DAY = 1000
+
 COLUMNS = ("carrier", "flight", "origin", "scheduled", "tailnum", "dest", "dep_delay", "arr_delay", "distance")
+
+
+def files(spark: SparkSession, directory: str, days: int) -> DataFrame:
+    return spark.readStream.schema(SCHEMA).option("header", True).option("maxFilesPerTrigger", days).csv(directory)
+
+
+def messages(spark: SparkSession, servers: str, topic: str, days: int) -> DataFrame:
+    """One flight each, as a line of CSV."""
+    lines = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", days * FLIGHTS_PER_DAY)
+        .load()
+    )
+    return lines.select(F.from_csv(F.col("value").cast("string"), SCHEMA.toDDL()).alias("flight")).select("flight.*")
 
 
 def delays_by_origin_and_day(flights: DataFrame) -> DataFrame:
@@ -114,13 +134,12 @@ def main() -> None:
         Path(output).mkdir(parents=True, exist_ok=True)
         keep, flights_to = store_batch, f"{output}/flights.db"
 
-    flights = (
-        spark.readStream.schema(SCHEMA)
-        .option("header", True)
-        .option("maxFilesPerTrigger", options.max_files)
-        .csv(options.input)
-        .withWatermark("scheduled", LATENESS)
-    )
+    if options.input.startswith("kafka://"):
+        servers, topic = options.input.removeprefix("kafka://").split("/")
+        reported = messages(spark, servers, topic, options.max_files)
+    else:
+        reported = files(spark, options.input, options.max_files)
+    flights = reported.withWatermark("scheduled", LATENESS)
 
     (
         delays_by_origin_and_day(flights)
