@@ -10,6 +10,9 @@ from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import NoCluster, run
 
 FLIGHTS = "understudy-flights:dev"
+#: The same with what Spark needs to read Kafka; and a broker.
+KAFKA_FLIGHTS = "understudy-kafka-flights:e2e"
+BROKER = "understudy-kafka-broker:e2e"
 
 _ARCHIVES = REPOSITORY / "build" / "e2e" / "images"
 
@@ -20,8 +23,30 @@ def build() -> None:
     subprocess.run(["docker", "build", "--quiet", "--tag", FLIGHTS, "examples"], cwd=REPOSITORY, check=True)
 
 
+def kafka(name: str) -> Path:
+    """One of the two of ``e2e/kafka``, built when a test wants it: Maven has to fetch jars that nobody else needs."""
+    target = {KAFKA_FLIGHTS: "flights", BROKER: "broker"}[name]
+    _identity(FLIGHTS)
+    subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), "kafka"], check=True)
+    command = ["docker", "build", "--quiet", "--target", target, "--tag", name, "--file", "e2e/kafka/Dockerfile"]
+    subprocess.run([*command, "build/kafka"], cwd=REPOSITORY, check=True)
+    return saved(name)
+
+
 def saved(name: str) -> Path:
     """An archive of the image; written once for each of its versions."""
+    archive = _ARCHIVES / f"{name.partition(':')[0]}-{_identity(name)[:16]}.tar"
+    if not archive.exists():
+        _ARCHIVES.mkdir(parents=True, exist_ok=True)
+        for old in _ARCHIVES.glob(f"{name.partition(':')[0]}-*.tar"):
+            old.unlink()
+        partial = archive.with_suffix(".part")
+        run(["docker", "save", "--output", str(partial), name], timeout=300)
+        partial.rename(archive)
+    return archive
+
+
+def _identity(name: str) -> str:
     if shutil.which("docker") is None:
         raise NoCluster(f"{name} is made with Docker, and there is none: call make e2e, or make image")
     known = subprocess.run(
@@ -31,13 +56,4 @@ def saved(name: str) -> Path:
         raise NoCluster(
             f"there is no image {name}: call make e2e, or make image and docker build --tag {name} examples"
         )
-    identity = known.stdout.strip().removeprefix("sha256:")[:16]
-    archive = _ARCHIVES / f"{name.partition(':')[0]}-{identity}.tar"
-    if not archive.exists():
-        _ARCHIVES.mkdir(parents=True, exist_ok=True)
-        for old in _ARCHIVES.glob(f"{name.partition(':')[0]}-*.tar"):
-            old.unlink()
-        partial = archive.with_suffix(".part")
-        run(["docker", "save", "--output", str(partial), name], timeout=300)
-        partial.rename(archive)
-    return archive
+    return known.stdout.strip().removeprefix("sha256:")

@@ -6,6 +6,7 @@
 #   tools/setup.sh jar              a JDK, Maven, and the fence's jar in hooks/understudy/jars/
 #   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
+#   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
 #                                   containerd and the like, and Kubernetes itself, compiled once into ~/.cache/understudy
@@ -45,8 +46,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a | e2e | cluster) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, e2e, cluster)" ;;
+        python | spark43 | jar | s3 | s3a | kafka | e2e | cluster) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, e2e, cluster)" ;;
     esac
 done
 
@@ -116,7 +117,8 @@ first_available() { # first_available A|B|C
 missing_packages() { # words; A|B: one of them will do
     local python
     python=$(find_python) || echo "python3 python3-venv"
-    if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; }; then
+    if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
+        { wants kafka && ! [ -e build/kafka/.stamp ]; }; then
         find_jdk "${python:-python3}" >/dev/null || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
         command -v mvn >/dev/null || echo "maven"
     elif wants jar; then
@@ -250,12 +252,25 @@ s3a() {
     echo "$key" >"$target/.stamp"
 }
 
+# -------------------------------------------------------------------------------------------------------------- Kafka
+kafka() {
+    local target=build/kafka home key
+    key=$(digest e2e/kafka/pom.xml)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
+    home=$(find_jdk .venv/bin/python)
+    say "$target: Spark's connector and a broker, from Maven"
+    rm -rf "$target"
+    logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -f e2e/kafka/pom.xml package
+    echo "$key" >"$target/.stamp"
+}
+
 install_missing
 environment .venv requirements/spark-4.2.txt
 if wants spark43; then environment .venv-4.3 requirements/spark-4.3.txt; fi
 if wants jar; then jar; fi
 if wants s3 || wants e2e || wants cluster; then versitygw; fi
 if wants s3a; then s3a; fi
+if wants kafka; then kafka; fi
 if wants cluster; then
     go_for e2e/cluster/kube e2e/cluster/dns
     GO=$go .venv/bin/python -m e2e.cluster build

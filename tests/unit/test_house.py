@@ -84,6 +84,16 @@ def test_the_package_and_its_fence_carry_the_same_version() -> None:
     assert fence == settings()["project"]["version"]
 
 
+def test_the_kafka_connector_is_of_the_spark_that_the_fence_is_compiled_against() -> None:
+    versions = {
+        ET.parse(HOUSE / room / "pom.xml").getroot().findtext("*/{*}spark.version")
+        for room in ("hooks/jvm", "e2e/kafka")
+    }
+
+    assert len(versions) == 1
+    assert None not in versions
+
+
 @pytest.mark.parametrize("script", sorted((HOUSE / "examples").glob("*.py")), ids=lambda script: script.name)
 def test_an_example_is_a_script_as_users_write_it(script: Path) -> None:
     assert "understudy" not in imported_by(script)
