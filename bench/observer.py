@@ -93,6 +93,14 @@ def files_read(checkpoint: Path) -> int:
     return len(files)
 
 
+def messages_read(checkpoint: Path) -> int:
+    """How many messages of Kafka, from the first on, the newest batch ends with: the offsets of all partitions, added up."""
+    topics = [
+        json.loads(line) for line in batch_offsets(checkpoint, last_entry(checkpoint / "offsets")) or () if line != "-"
+    ]
+    return sum(offset for source in topics for partitions in source.values() for offset in partitions.values())
+
+
 def in_flight(checkpoint: Path) -> int | None:
     """The batch that stands in ``offsets`` and not in ``commits``, if there is one."""
     offered = last_entry(checkpoint / "offsets")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e import evidence, images, manifests, objects
+from e2e.broker import Topic
 from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
 from e2e.kubectl import Cluster, NoCluster, attach, await_value
@@ -99,6 +100,12 @@ def native() -> bool:
 
 
 @pytest.fixture(scope="module")
+def topic() -> Topic | None:
+    """What the job reads in place of a directory; a module whose job reads Kafka overrides this."""
+    return None
+
+
+@pytest.fixture(scope="module")
 def production(
     cluster: Cluster,
     namespace: str,
@@ -106,9 +113,10 @@ def production(
     flights_image: str,
     results: Path,
     native: bool,
+    topic: Topic | None,
 ) -> Iterator[Production]:
     """The flights job in the module's namespace, led by somebody."""
-    made = Production(cluster, object_store, flights_image, results, namespace, native=native)
+    made = Production(cluster, object_store, flights_image, results, namespace, native=native, topic=topic)
     try:
         made.start()
         assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "nobody ever led"

@@ -1,4 +1,4 @@
-"""Carries objects between a bucket and a directory: input files there, the logs of checkpoints here.
+"""Carries objects between a bucket and a directory: input files there (or into a topic), the logs of checkpoints here.
 
 So what watches a job on one machine (``bench.observer``) watches it in a cluster, through nothing but S3's own list and get.
 """
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from e2e.broker import Topic
 from e2e.objects import Bucket, Refusal
 
 #: Pause between two looks into the bucket, in seconds.
@@ -27,6 +28,8 @@ class Courier:
     prefix: str
     directory: Path
     queries: Sequence[str]
+    #: Where input goes in place of the bucket.
+    topic: Topic | None = None
     #: Seconds that the last look took: what this adds to a time that is measured here.
     look_s: float = 0.0
     problem: str = ""
@@ -78,8 +81,28 @@ class Courier:
     def send(self) -> None:
         """In the order of their names, which is that of their days: the store's clock counts seconds."""
         for name in sorted(name for name in os.listdir(self.input) if name not in self._sent):
-            self.bucket.put(f"{self.prefix}/input/{name}", (self.input / name).read_bytes())
+            content = (self.input / name).read_bytes()
+            if self.topic is None:
+                self.bucket.put(f"{self.prefix}/input/{name}", content)
+            else:
+                self.topic.send(content)
             self._sent.add(name)
+
+    def in_flight(self) -> bool:
+        """Whether some query has a batch that is planned and not committed, as it stands in the bucket."""
+        return any(self._planned(f"output/checkpoints/{query}", self._next.get(query, 0)) for query in self.queries)
+
+    def _planned(self, checkpoint: str, batch: int) -> bool:
+        return self._exists(f"{checkpoint}/offsets/{batch}") and not self._exists(f"{checkpoint}/commits/{batch}")
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.bucket.get(f"{self.prefix}/{name}")
+        except Refusal as none_yet:
+            if none_yet.status == 404:
+                return False
+            raise
+        return True
 
     def _fetch_logs(self) -> None:
         """Ask for the one next commit of each query: Spark numbers batches without gaps, and a list costs the store much more."""

@@ -24,6 +24,7 @@ from bench import observer
 from bench.data import DAYS, FLIGHTS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
+from e2e.broker import Topic
 from e2e.courier import Courier
 from e2e.kubectl import Cluster, Proxy
 from e2e.kubectl import Failed as Refused
@@ -90,6 +91,8 @@ class Production:
     days: int = DAYS
     plain: bool = False
     native: bool = False
+    #: What the job reads in place of a directory of the bucket.
+    topic: Topic | None = None
     feed: Feed = field(init=False)
     watch: observer.CommitWatch = field(init=False)
     courier: Courier = field(init=False)
@@ -100,7 +103,7 @@ class Production:
     def __post_init__(self) -> None:
         bucket = self._open.enter_context(self.store.open())
         self.proxy = self._open.enter_context(self.cluster.proxy())
-        self.courier = Courier(bucket, self.namespace, self.logs / "data", QUERIES)
+        self.courier = Courier(bucket, self.namespace, self.logs / "data", QUERIES, self.topic)
         self.courier.input.mkdir(parents=True)
         self.feed = Feed(self.courier.input, load(), limit=self.days)
         self.watch = observer.CommitWatch(self.checkpoints, QUERIES, poll_s=0.01)
@@ -114,7 +117,8 @@ class Production:
 
     @property
     def job(self) -> deployments.Job:
-        script = ("/app/flights.py", "--input", self.url("input"), "--output", self.url("output"), "--max-files", "8")
+        source = self.topic.url if self.topic else self.url("input")
+        script = ("/app/flights.py", "--input", source, "--output", self.url("output"), "--max-files", "8")
         s3a = {
             "endpoint": self.store.endpoint,
             "endpoint.region": "us-east-1",
@@ -376,9 +380,14 @@ class Production:
                 return False
             for log in ("sources", "offsets"):
                 self.courier.fetch(f"output/checkpoints/{query}/{log}/")
-            if observer.files_read(checkpoint) < self.feed.files:
+            if not self._has_read_all(checkpoint):
                 return False
         return True
+
+    def _has_read_all(self, checkpoint: Path) -> bool:
+        if self.topic:
+            return observer.messages_read(checkpoint) >= self.feed.rows + 1  # which ends the windows
+        return observer.files_read(checkpoint) >= self.feed.files
 
     def wait_for(self, condition: Callable[[], bool], what: str, within: float) -> None:
         deadline = time.monotonic() + within
