@@ -282,22 +282,15 @@ class Production:
         self.feed.per_second = BUSY
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            if self._in_flight():
+            if self.courier.in_flight():
                 for process in processes:
                     self.send(process, signal.SIGSTOP)
-                if self._in_flight():  # the last commit may have been on its way
+                if self.courier.in_flight():  # the last commit may have been on its way
                     return processes
                 for process in processes:
                     self.send(process, signal.SIGCONT)
             time.sleep(0.01)
         raise Failed("no batch was ever in flight")
-
-    def _in_flight(self) -> bool:
-        begun, done = (
-            {int(name.rpartition("/")[2]) for name in self.courier.bucket.names(f"{self.namespace}/output/{log}/")}
-            for log in ("checkpoints/delays/offsets", "checkpoints/delays/commits")
-        )
-        return max(begun, default=-1) > max(done, default=-1)
 
     def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
         """When the signal was sent, in seconds since 1970."""
