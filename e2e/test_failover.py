@@ -14,7 +14,7 @@ import pytest
 from bench import observer
 from e2e import deployments
 from e2e.kubectl import await_value
-from e2e.production import CLUSTER, PATIENCE, WHOLE, Production, counted
+from e2e.production import CALM, CLUSTER, PATIENCE, WHOLE, Production, counted
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
@@ -43,8 +43,14 @@ def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(producti
     before = production.ready()
     holder, pod = production.holder(), production.leader()
     driver = production.driver(pod)
+    # With a foreachBatch running, a leader that cannot renew is killed: nothing else can hold the user's code.
+    production.feed.per_second = 0
+    time.sleep(3)
+    production.wait_for(lambda: not production.courier.in_flight(), "the last batch to end", PATIENCE)
     with production.cluster.failing("freeze-api"):
-        time.sleep(OUTAGE)
+        time.sleep(OUTAGE / 3)
+        production.feed.per_second = CALM
+        time.sleep(OUTAGE * 2 / 3)
         with pytest.raises(subprocess.TimeoutExpired):
             production.cluster.kubectl("get", "pods", timeout=2)
     thawed = time.time()

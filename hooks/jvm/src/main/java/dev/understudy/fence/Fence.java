@@ -22,6 +22,9 @@ public final class Fence {
     private static final long LOOK_LOCAL_NANOS = 10_000_000;
     private static final long LOOK_REMOTE_NANOS = 500_000_000;
     private static final long DEFAULT_WRITE_TIMEOUT_MILLIS = 4_000;
+    /** How long a store may be out of reach before a claim fails, and with it the driver. */
+    private static final long CLAIM_PATIENCE_NANOS = 5_000_000_000L;
+    private static final long CLAIM_PAUSE_MILLIS = 200;
 
     private static volatile Attached attached;
     private static final Object HOLD = new Object();
@@ -96,9 +99,22 @@ public final class Fence {
             throw new IOException(root + ": no claim is possible on " + files.getScheme()
                     + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
         }
+        long end = System.nanoTime() + CLAIM_PATIENCE_NANOS;
         while (true) {
             Gate.View view = awaitOpen(me, claimed, "claim", claimed.key);
-            Claims.Outcome outcome = attempt(me, claimed, view.token());
+            Claims.Outcome outcome;
+            try {
+                outcome = attempt(me, claimed, view.token());
+            } catch (InterruptedIOException e) {
+                throw e;
+            } catch (IOException e) {
+                if (System.nanoTime() >= end) {
+                    throw e;
+                }
+                // after an outage leaders and stores come back in any order; a driver that gives up takes far longer to be back
+                pause(claimed.key);
+                continue;
+            }
             if (outcome.verdict() != Claims.Verdict.GATE) {
                 Claim there = outcome.standing().claim();
                 ObjectNode json = Claim.JSON.createObjectNode();
@@ -337,6 +353,14 @@ public final class Fence {
         me.refused(token, op, path, reason);
         return new LeadershipLostException(op + " of " + path + " refused: " + reason + " (token " + (token >> 32) + "."
                 + (token & 0xffffffffL) + ", holder " + me.holder + ")");
+    }
+
+    private static void pause(String path) throws InterruptedIOException {
+        try {
+            Thread.sleep(CLAIM_PAUSE_MILLIS);
+        } catch (InterruptedException e) {
+            throw interrupted(path);
+        }
     }
 
     private static InterruptedIOException interrupted(String path) {
