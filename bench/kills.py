@@ -82,7 +82,7 @@ def freeze_in_flight(
         freeze(victim)
         still = observer.in_flight(checkpoint) == batch and observer.had_input(checkpoint, batch)
         still = still and _writes_state(checkpoint, batch)
-        if still and observer.user_code_running(victim) == 0 and not observer.holds_lock(database):
+        if still and observer.user_code_running(victim.jvm) == 0 and not observer.holds_lock(database):
             return victim, at, batch
         thaw(victim)  # a few milliseconds: no renewal is missed
         time.sleep(0.05)

@@ -377,14 +377,14 @@ class ReplicaProcesses:
         return tuple(found for found in (self.jvm, self.driver, self.supervisor, *self.others) if found is not None)
 
 
-def user_code_running(replica: ReplicaProcesses) -> int:
+def user_code_running(jvm: Process | None) -> int:
     """How many ``foreachBatch`` functions and batch writers run: the number in the activity page that the JVM has mapped."""
-    if replica.jvm is None:
+    if jvm is None:
         return 0
-    for line in Path(f"/proc/{replica.jvm.pid}/maps").read_text(encoding="utf-8").splitlines():
+    for line in Path(f"/proc/{jvm.pid}/maps").read_text(encoding="utf-8").splitlines():
         if line.endswith(".activity"):
-            page = Path(line.partition("/")[1] + line.partition("/")[2]).read_bytes()
-            return int.from_bytes(page[:8], "little")
+            path = line.partition("/")[1] + line.partition("/")[2]  # as it is called where the JVM lives
+            return int.from_bytes(Path(f"/proc/{jvm.pid}/root{path}").read_bytes()[:8], "little")
     return 0
 
 

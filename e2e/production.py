@@ -253,6 +253,12 @@ class Production:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
         return self.proxy.get(path)
 
+    @staticmethod
+    def refusals(process: observer.Process) -> int:
+        """Writes refused to the drivers of its container, by the fence's own log: for when nobody else there can speak."""
+        logs = Path(f"/proc/{process.pid}/root/var/lib/understudy/{CLUSTER}/log")
+        return sum(line.outcome == "refused" for line in observer.read_fence_logs(logs))
+
     def refused(self, pod: Any) -> int:
         """Writes of this replica's drivers that the fence refused."""
         found = re.search(r"^understudy_refused_writes_total (\d+)", self.metrics(pod), re.MULTILINE)
@@ -277,15 +283,20 @@ class Production:
         return self.measure(kind, at, holder)
 
     def freeze_in_flight(self, pod: Any) -> list[observer.Process]:
-        """SIGSTOP to every process of the leader while a batch has offsets and no commit yet. Local cluster only."""
+        """SIGSTOP to every process of the leader while a batch has offsets and no commit yet. Local cluster only.
+
+        No code of the user's runs then: with that, what is thawed halts before it gets to write.
+        """
         processes = self.processes(pod)
+        jvm = next(each for each in processes if "SparkSubmit" in each.command)
         self.feed.per_second = BUSY
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             if self.courier.in_flight():
                 for process in processes:
                     self.send(process, signal.SIGSTOP)
-                if self.courier.in_flight():  # the last commit may have been on its way
+                # the last commit may have been on its way
+                if self.courier.in_flight() and observer.user_code_running(jvm) == 0:
                     return processes
                 for process in processes:
                     self.send(process, signal.SIGCONT)

@@ -81,13 +81,15 @@ def test_a_leader_that_is_frozen_in_a_batch_and_thawed_is_refused(production: Pr
         frozen = production.freeze_in_flight(pod)
         assert production.measure("asleep" if cut else "frozen", time.time(), holder).epoch > before
     jvm = next(each for each in frozen if "SparkSubmit" in each.command)
+    told = production.refusals(jvm)
     # alone at first: its supervisor would kill it before it could try to write, and nothing says who wakes up first
     production.send(jvm, signal.SIGCONT)
     try:
-        production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
+        production.wait_for(lambda: production.refusals(jvm) > told, "the fence to refuse a write", 15)
     finally:
         for process in frozen:
             production.send(process, signal.SIGCONT)
+    production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
     production.wait_for(lambda: production.refused(pod) > known, "a write of the stale leader to be refused", 30)
 
 
