@@ -283,25 +283,27 @@ class Production:
         return self.measure(kind, at, holder)
 
     def freeze_in_flight(self, pod: Any) -> list[observer.Process]:
-        """SIGSTOP to every process of the leader while a batch has offsets and no commit yet. Local cluster only.
+        """SIGSTOP to every process of the leader while a task of it is writing an object. Local cluster only.
 
-        No code of the user's runs then: with that, what is thawed halts before it gets to write.
+        Its next step is to ask the fence. A query that is frozen before its tasks began gives up by itself when it is thawed, and
+        one with code of the user's running halts: neither would ever meet the fence.
         """
         processes = self.processes(pod)
         jvm = next(each for each in processes if "SparkSubmit" in each.command)
+        buffers = Path(f"/proc/{jvm.pid}/root/tmp/hadoop-understudy/s3a")
         self.feed.per_second = BUSY
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            if self.courier.in_flight():
-                for process in processes:
+            if any(buffers.glob("s3ablock-*")):
+                for process in (jvm, *processes):
                     self.send(process, signal.SIGSTOP)
-                # the last commit may have been on its way
-                if self.courier.in_flight() and observer.user_code_running(jvm) == 0:
+                if any(buffers.glob("s3ablock-*")) and observer.user_code_running(jvm) == 0:
                     return processes
                 for process in processes:
                     self.send(process, signal.SIGCONT)
-            time.sleep(0.01)
-        raise Failed("no batch was ever in flight")
+                time.sleep(0.1)
+            time.sleep(0.001)
+        raise Failed("no task was ever seen writing")
 
     def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
         """When the signal was sent, in seconds since 1970."""

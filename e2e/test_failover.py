@@ -77,9 +77,9 @@ def test_a_leader_that_is_frozen_in_a_batch_and_thawed_is_refused(production: Pr
     before = production.ready()
     holder, pod = production.holder(), production.leader()
     known = production.refused(pod)
+    frozen, at = production.freeze_in_flight(pod), time.time()
     with production.cluster.failing("cut", production.node(pod)) if cut else nullcontext():
-        frozen = production.freeze_in_flight(pod)
-        assert production.measure("asleep" if cut else "frozen", time.time(), holder).epoch > before
+        assert production.measure("asleep" if cut else "frozen", at, holder).epoch > before
     jvm = next(each for each in frozen if "SparkSubmit" in each.command)
     told = production.refusals(jvm)
     # alone at first: its supervisor would kill it before it could try to write, and nothing says who wakes up first
