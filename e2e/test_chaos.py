@@ -12,6 +12,7 @@ import pytest
 from e2e import deployments
 from e2e.kubectl import await_value
 from e2e.production import CLUSTER, PATIENCE, WHOLE, Production, counted
+from e2e.test_failover import freeze_and_thaw
 
 #: The Deployment's number for a ReplicaSet.
 REVISION = "deployment.kubernetes.io/revision"
@@ -31,6 +32,11 @@ def test_a_node_that_crashes(production: Production) -> None:
     holder, pod = production.holder(), production.leader()
     with production.cluster.failing("crash", production.node(pod)) as at:
         assert production.measure("crash", at, holder).epoch > before
+
+
+@pytest.mark.machines
+def test_a_machine_that_sleeps_and_wakes(production: Production) -> None:
+    freeze_and_thaw(production, cut=True)
 
 
 def test_all_replicas_at_once(production: Production) -> None:
