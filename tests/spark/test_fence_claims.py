@@ -38,7 +38,7 @@ class Claimant {
         root.read();
         System.out.println("ready");
         System.in.read();
-        System.out.println(Claims.claim(root, mine, () -> true).verdict());
+        System.out.println(Claims.claim(root, null, mine, () -> true).verdict());
     }
 }
 """

@@ -152,6 +152,8 @@ def test_a_prepared_claim_begins_with_the_write(one: Driver, root: str, first: b
     assert answer["outcome"] == "claimed"
     assert asked == ["PUT", "HEAD", "GET"]
     assert standing(one, root)["holder"] == one.holder
+    again, asked = claiming(one, root)
+    assert (again["outcome"], asked) == ("repeat", ["HEAD", "GET"]), "what was prepared is for the first claim only"
 
 
 @pytest.mark.parametrize(("met", "outcome"), [(4, "claimed"), (6, "refused")])

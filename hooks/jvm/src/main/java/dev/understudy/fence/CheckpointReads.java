@@ -28,9 +28,9 @@ import org.apache.hadoop.util.functional.FutureIO;
  *
  * <p>Four things are remembered. The content of small objects, for the whole JVM, by path and ETag: so a standby's rehearsals
  * leave little to be read at its grant. That an entry of a log exists, for the life of this object: entries are created
- * exclusively and never change. For a query, the list of a log, for {@value #FRESH_SECONDS} s: whoever missed an entry there finds its slot
- * taken when it writes. {@link #forget} ends both. And what a list or a look said of any other object, for the next reader of
- * it within {@value #FRESH_SECONDS} s: what {@code open} would ask the store once more.
+ * exclusively and never change. For a query, the list of a log, for {@value #FRESH_SECONDS} s: whoever missed an entry there
+ * finds its slot taken when it writes. {@link #forget} ends both. And what a list or a look said of any other object, for the
+ * next reader of it within {@value #FRESH_SECONDS} s: what {@code open} would ask the store once more.
  *
  * <p>For reading only: writes pass through to a client with retries, and nothing of ours calls them.
  */
@@ -125,15 +125,20 @@ public final class CheckpointReads extends FilterFileSystem {
 
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+        FileStatus known = recalled(path);
         try {
-            return open(path, status(path));
-        } catch (IOException e) {
-            if (!ObjectStore.isConflict(e) && !(e instanceof FileNotFoundException)) {
+            return open(path, known == null ? fs.getFileStatus(path) : known);
+        } catch (FileNotFoundException e) {
+            if (known == null) {
                 throw e;
             }
-            forget(path); // replaced since it was seen, or gone: ask again
-            return open(path, status(path));
+        } catch (IOException e) {
+            if (!ObjectStore.isConflict(e)) {
+                throw e;
+            }
         }
+        forget(path); // gone or replaced since it was seen: ask again
+        return open(path, fs.getFileStatus(path));
     }
 
     /** The client is everybody's: see {@link ObjectStore}. */
@@ -166,12 +171,11 @@ public final class CheckpointReads extends FilterFileSystem {
         return new FSDataInputStream(new InMemory(content));
     }
 
-    private FileStatus status(Path path) throws IOException {
-        Seen known = isLogEntry(path) ? seen.get(key(path)) : seen.remove(key(path));
-        if (known == null || (!isLogEntry(path) && stale(known.nanos()))) {
-            return fs.getFileStatus(path);
-        }
-        return known.status();
+    /** Null where the store has to be asked. */
+    private FileStatus recalled(Path path) {
+        boolean entry = isLogEntry(path);
+        Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
+        return known == null || (!entry && stale(known.nanos())) ? null : known.status();
     }
 
     private FileStatus remembered(FileStatus status) {

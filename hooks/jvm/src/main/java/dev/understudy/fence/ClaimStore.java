@@ -16,18 +16,17 @@ interface ClaimStore {
         }
     }
 
-    /** Runs the code of a claim once, writing only what nobody reads and what is gone afterwards. */
-    default void prepare() throws IOException {
+    /**
+     * Runs the code of a claim once, writing only what nobody reads and what is gone afterwards. What stood then, where a first
+     * claim may well begin with {@link #replace}; null where reading costs nothing.
+     */
+    default Standing prepare() throws IOException {
         read();
+        return null;
     }
 
     /** Never from a cache. */
     Standing read() throws IOException;
-
-    /** What {@link #prepare} found, as a guess at what {@link #replace} will meet; null if there is none. */
-    default Standing guess() {
-        return null;
-    }
 
     /**
      * Replaces {@code seen}. Returns false on a conflict; an exception is an unknown outcome, which only another

@@ -84,18 +84,17 @@ final class Claims {
 
     /**
      * Claims, or says why not. Won only when a read shows (token, holder) to be ours, so neither a lost answer nor a
-     * look-alike is mistaken for a win. {@code gateOpen} is asked before every attempt to write.
+     * look-alike is mistaken for a win. {@code gateOpen} is asked before every attempt to write. {@code guess} is what may
+     * stand there, or null: it may only be replaced, which fails if it is wrong; all else is decided by what is read.
      */
-    static Outcome claim(ClaimStore store, Claim mine, BooleanSupplier gateOpen) throws IOException {
+    static Outcome claim(ClaimStore store, ClaimStore.Standing guess, Claim mine, BooleanSupplier gateOpen)
+            throws IOException {
         boolean wrote = false;
         boolean followed = false;
         IOException unknown = null;
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-            // a guess may only be replaced, which fails if it is wrong; everything else is decided by what is read
-            ClaimStore.Standing standing = attempt == 0 ? store.guess() : null;
-            if (standing == null || judge(standing, mine) != Verdict.REPLACEABLE) {
-                standing = store.read();
-            }
+            boolean guessing = attempt == 0 && guess != null && judge(guess, mine) == Verdict.REPLACEABLE;
+            ClaimStore.Standing standing = guessing ? guess : store.read();
             Verdict verdict = judge(standing, mine);
             if (verdict == Verdict.REPEAT) {
                 return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing, followed);

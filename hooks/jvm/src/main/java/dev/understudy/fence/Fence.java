@@ -112,7 +112,7 @@ public final class Fence {
                     throw e;
                 }
                 // after an outage leaders and stores come back in any order; a driver that gives up takes far longer to be back
-                pause(claimed.key);
+                pause(CLAIM_PAUSE_MILLIS, claimed.key);
                 continue;
             }
             if (outcome.verdict() != Claims.Verdict.GATE) {
@@ -329,11 +329,7 @@ public final class Fence {
                 }
                 case STANDBY -> {}
             }
-            try {
-                Thread.sleep(GATE_POLL_MILLIS);
-            } catch (InterruptedException e) {
-                throw interrupted(path);
-            }
+            pause(GATE_POLL_MILLIS, path);
         }
     }
 
@@ -355,9 +351,9 @@ public final class Fence {
                 + (token & 0xffffffffL) + ", holder " + me.holder + ")");
     }
 
-    private static void pause(String path) throws InterruptedIOException {
+    private static void pause(long millis, String path) throws InterruptedIOException {
         try {
-            Thread.sleep(CLAIM_PAUSE_MILLIS);
+            Thread.sleep(millis);
         } catch (InterruptedException e) {
             throw interrupted(path);
         }

@@ -56,7 +56,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             try {
                 return local
                         ? new LocalStream(ticket, LocalFiles.local(files, target), overwriteIfPossible)
-                        : new ObjectStream(ticket, reads, ObjectStore.writer(target, conf), target, overwriteIfPossible);
+                        : new ObjectStream(ticket, ObjectStore.writer(target, conf), target, overwriteIfPossible);
             } catch (IOException | RuntimeException e) {
                 ticket.abandoned();
                 throw e;
@@ -270,37 +270,27 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         }
     }
 
-    private static final class ObjectStream extends CancellableFSDataOutputStream {
+    private final class ObjectStream extends CancellableFSDataOutputStream {
         private final Ticket ticket;
-        private final CheckpointReads reads;
         private final FileSystem writer;
         private final Path target;
         private final String nonce;
         private final FSDataOutputStream out;
         private boolean done;
 
-        ObjectStream(Ticket ticket, CheckpointReads reads, FileSystem writer, Path target, boolean overwrite)
-                throws IOException {
-            this(ticket, reads, writer, target, overwrite, UUID.randomUUID().toString());
+        ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite) throws IOException {
+            this(ticket, writer, target, overwrite, UUID.randomUUID().toString());
         }
 
-        private ObjectStream(
-                Ticket ticket, CheckpointReads reads, FileSystem writer, Path target, boolean overwrite, String nonce)
+        private ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite, String nonce)
                 throws IOException {
-            this(ticket, reads, writer, target, nonce,
+            this(ticket, writer, target, nonce,
                     ObjectStore.create(writer, target, overwrite ? null : ObjectStore.CREATE_ONLY, "true", nonce));
         }
 
-        private ObjectStream(
-                Ticket ticket,
-                CheckpointReads reads,
-                FileSystem writer,
-                Path target,
-                String nonce,
-                FSDataOutputStream out) {
+        private ObjectStream(Ticket ticket, FileSystem writer, Path target, String nonce, FSDataOutputStream out) {
             super((OutputStream) out);
             this.ticket = ticket;
-            this.reads = reads;
             this.writer = writer;
             this.target = target;
             this.nonce = nonce;

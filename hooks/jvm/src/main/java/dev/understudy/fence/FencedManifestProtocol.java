@@ -50,8 +50,8 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
     public void setupJob(JobContext context) {
         super.setupJob(context);
         pending = new ArrayList<>();
-        Path output = new Path(outputPath);
-        staging = LocalFiles.isLocal(files(context.getConfiguration())) ? Staging.below(output).toString() : null;
+        boolean local = LocalFiles.isLocal(files(context.getConfiguration()));
+        staging = local ? Staging.below(new Path(outputPath)).toString() : null;
     }
 
     @Override
@@ -171,7 +171,7 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
         }
         try {
             Path path = new Path(outputPath);
-            FileSystem files = path.getFileSystem(conf);
+            FileSystem files = files(conf);
             Root root = Fence.rootOf(files, path, conf, true);
             Fence.admit(root, op, Roots.key(files, path), readRemoteClaim || !root.remote());
         } catch (IOException e) {

@@ -17,7 +17,6 @@ import org.apache.hadoop.util.functional.FutureIO;
 final class ObjectClaims implements ClaimStore {
     private final FileSystem files;
     private final Path path;
-    private volatile Standing guess;
 
     ObjectClaims(FileSystem files, Path root) {
         this.files = files;
@@ -49,19 +48,15 @@ final class ObjectClaims implements ClaimStore {
 
     /** In an object store a first PUT costs half a second of class loading and connecting; a takeover has no time for that. */
     @Override
-    public void prepare() throws IOException {
-        guess = read();
+    public Standing prepare() throws IOException {
+        Standing found = read();
         String nonce = UUID.randomUUID().toString();
         Path probe = new Path(path.getParent(), "prepared-" + nonce);
         try (FSDataOutputStream out = ObjectStore.create(files, probe, ObjectStore.CREATE_ONLY, "true", nonce)) {
             out.write(nonce.getBytes(StandardCharsets.US_ASCII));
         }
         files.delete(probe, false);
-    }
-
-    @Override
-    public Standing guess() {
-        return guess;
+        return found;
     }
 
     @Override

@@ -26,6 +26,7 @@ final class Root {
     private final boolean remote;
     private final FileSystem files;
     private volatile ClaimStore.Standing ours;
+    private volatile ClaimStore.Standing prepared;
     private final AtomicLong inFlight = new AtomicLong(NO_BATCH); // own lock-free: a claim may be waiting for the network
     private volatile boolean takenOver;
     private volatile long admitted = -1;
@@ -88,7 +89,8 @@ final class Root {
 
     /** Claims for {@code mine}; repeated calls are cheap to get wrong, so each one reads what stands. */
     synchronized Claims.Outcome claim(Claim mine, BooleanSupplier gateOpen) throws IOException {
-        Claims.Outcome outcome = Claims.claim(store, mine, gateOpen);
+        // what was found before our first claim says nothing about what stands after it
+        Claims.Outcome outcome = Claims.claim(store, ours == null ? prepared : null, mine, gateOpen);
         if (outcome.verdict().ours()) {
             if (!remote) {
                 Staging.deleteOthers(Path.of(key)); // before any write of ours; again after a claim that failed here
@@ -108,7 +110,7 @@ final class Root {
     /** Opens what a claim will need: clients, connections, their code. Changes nothing that anybody reads. */
     void prepare() throws IOException {
         if (store != null) {
-            store.prepare();
+            prepared = store.prepare();
         }
     }
 
