@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--profile", default="default")
     parser.add_argument("--out", type=Path, default=reports.OUT)
     options = parser.parse_args()
+    out = reports.made(options.out)
     cluster = attach(os.environ)
     namespace = f"bench-electors-{os.getpid()}"
     cluster.apply("default", manifests.namespace(namespace))
@@ -53,8 +54,7 @@ def main() -> int:
             crowd.kill()
         cluster.kubectl("delete", "namespace", namespace, "--wait=false")
     report = summary(said, seconds)
-    options.out.mkdir(parents=True, exist_ok=True)
-    target = options.out / "electors_k8s.json"
+    target = out / "electors_k8s.json"
     reports.write(target, report)
     sys.stdout.write(f"{json.dumps(report, indent=2)}\nwritten: {target}\n")
     return 0 if report["leaders"] == options.electors and report["false_demotions"] == 0 else 1

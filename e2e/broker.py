@@ -54,8 +54,9 @@ class Topic:
 def install(cluster: Cluster, namespace: str) -> None:
     """Into a namespace that exists; returns when it answers."""
     cluster.load(images.kafka(images.BROKER), nodes=[1])
-    node = {"kubernetes.io/hostname": "node1"} if cluster.local else {}
-    cluster.apply(namespace, _settings(namespace), _deployment(node), manifests.service(NAME, PORT, NAME))
+    cluster.apply(
+        namespace, _settings(namespace), _deployment(local=cluster.local), manifests.service(NAME, PORT, NAME)
+    )
     cluster.kubectl("rollout", "status", "--namespace", namespace, f"deployment/{NAME}", "--timeout=180s", timeout=190)
 
 
@@ -115,7 +116,7 @@ def _settings(namespace: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"server.properties": text}}
 
 
-def _deployment(node: dict[str, str]) -> dict[str, Any]:
+def _deployment(*, local: bool) -> dict[str, Any]:
     settings = "/etc/kafka/server.properties"
     container = {
         "image": images.BROKER,
@@ -129,44 +130,17 @@ def _deployment(node: dict[str, str]) -> dict[str, Any]:
         ],
     }
     format_disk = ["format", "--cluster-id", _CLUSTER_ID, "--config", settings, "--ignore-formatted"]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": NAME},
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": {"app": NAME}},
-            "template": {
-                "metadata": {"labels": {"app": NAME}},
-                "spec": {
-                    "automountServiceAccountToken": False,
-                    "enableServiceLinks": False,
-                    "terminationGracePeriodSeconds": 1,
-                    "nodeSelector": node,
-                    "securityContext": manifests.RESTRICTED_POD,
-                    "volumes": [
-                        {"name": "data", "emptyDir": {}},
-                        {"name": "tmp", "emptyDir": {}},
-                        {"name": "settings", "configMap": {"name": NAME}},
-                    ],
-                    "initContainers": [
-                        {
-                            "name": "format",
-                            "command": _java("128m", "kafka.tools.StorageTool", *format_disk),
-                            **container,
-                        }
-                    ],
-                    "containers": [
-                        {
-                            "name": NAME,
-                            "command": ["/usr/bin/tini", "--", *_java("256m", "kafka.Kafka", settings)],
-                            "ports": [{"containerPort": PORT}],
-                            "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
-                            **container,
-                        }
-                    ],
-                },
-            },
-        },
+    formats = {"name": "format", "command": _java("128m", "kafka.tools.StorageTool", *format_disk), **container}
+    server = {
+        "name": NAME,
+        "command": ["/usr/bin/tini", "--", *_java("256m", "kafka.Kafka", settings)],
+        "ports": [{"containerPort": PORT}],
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+        **container,
     }
+    volumes = [
+        {"name": "data", "emptyDir": {}},
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "settings", "configMap": {"name": NAME}},
+    ]
+    return manifests.alone(NAME, local=local, volumes=volumes, initContainers=[formats], containers=[server])

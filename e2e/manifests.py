@@ -61,6 +61,32 @@ def pod(
     }
 
 
+def alone(name: str, *, local: bool, **spec: Any) -> dict[str, Any]:
+    """A Deployment of one pod, which forgets everything: ``spec`` is the pod's own.
+
+    In the local cluster it lives on node 1, so that tests cut and crash the others.
+    """
+    pod_spec = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,
+        "nodeSelector": {"kubernetes.io/hostname": "node1"} if local else {},
+        "securityContext": RESTRICTED_POD,
+        **spec,
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod_spec},
+        },
+    }
+
+
 def service(name: str, port: int, app: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

@@ -175,8 +175,7 @@ def install(cluster: Cluster, namespace: str) -> ObjectStore:
     cluster.load(image(), nodes=[1])
     cluster.load(TINY.built(Layout.default()) / "probe.tar", nodes=[1])
     store = ObjectStore(cluster, namespace, BUCKET, "understudy", secrets.token_hex(16))
-    node = {"kubernetes.io/hostname": "node1"} if cluster.local else {}
-    cluster.apply(namespace, store.credentials(), _deployment(node), manifests.service(NAME, PORT, NAME))
+    cluster.apply(namespace, store.credentials(), _deployment(local=cluster.local), manifests.service(NAME, PORT, NAME))
     cluster.kubectl("rollout", "status", "--namespace", namespace, f"deployment/{NAME}", "--timeout=90s", timeout=100)
     return store
 
@@ -189,61 +188,28 @@ def image() -> Path:
     return ARCHIVE
 
 
-def _deployment(node: dict[str, str]) -> dict[str, Any]:
-    data = [{"name": "data", "mountPath": "/data"}]
+def _deployment(*, local: bool) -> dict[str, Any]:
     container = {
         "imagePullPolicy": "IfNotPresent",
         "securityContext": manifests.RESTRICTED_CONTAINER,
-        "volumeMounts": data,
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": NAME},
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "selector": {"matchLabels": {"app": NAME}},
-            "template": {
-                "metadata": {"labels": {"app": NAME}},
-                "spec": {
-                    "automountServiceAccountToken": False,
-                    "enableServiceLinks": False,
-                    "terminationGracePeriodSeconds": 1,
-                    "nodeSelector": node,
-                    "securityContext": manifests.RESTRICTED_POD,
-                    "volumes": [{"name": "data", "emptyDir": {}}],
-                    # to versitygw a directory is a bucket
-                    "initContainers": [
-                        {"name": "bucket", "image": manifests.PROBE, "args": ["mkdir", f"/data/{BUCKET}"], **container}
-                    ],
-                    "containers": [
-                        {
-                            "name": "versitygw",
-                            "image": IMAGE,
-                            "args": [
-                                "--port",
-                                f":{PORT}",
-                                "--health",
-                                "/health",
-                                "--keep-alive",
-                                "--quiet",
-                                "posix",
-                                "/data",
-                            ],
-                            "env": [
-                                {"name": theirs, "valueFrom": {"secretKeyRef": {"name": "objects", "key": ours}}}
-                                for theirs, ours in (
-                                    ("ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
-                                    ("ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"),
-                                )
-                            ],
-                            "ports": [{"containerPort": PORT}],
-                            "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 1},
-                            **container,
-                        }
-                    ],
-                },
-            },
-        },
+    # to versitygw a directory is a bucket
+    bucket = {"name": "bucket", "image": manifests.PROBE, "args": ["mkdir", f"/data/{BUCKET}"], **container}
+    server = {
+        "name": "versitygw",
+        "image": IMAGE,
+        "args": ["--port", f":{PORT}", "--health", "/health", "--keep-alive", "--quiet", "posix", "/data"],
+        "env": [
+            {"name": theirs, "valueFrom": {"secretKeyRef": {"name": "objects", "key": ours}}}
+            for theirs, ours in (
+                ("ROOT_ACCESS_KEY", "AWS_ACCESS_KEY_ID"),
+                ("ROOT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY"),
+            )
+        ],
+        "ports": [{"containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 1},
+        **container,
     }
+    volumes = [{"name": "data", "emptyDir": {}}]
+    return manifests.alone(NAME, local=local, volumes=volumes, initContainers=[bucket], containers=[server])

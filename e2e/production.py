@@ -269,6 +269,9 @@ class Production:
     def driver(self, pod: Any) -> observer.Process:
         return next(each for each in self.processes(pod) if each.command.strip().endswith("-m understudy.driver"))
 
+    def jvm(self, pod: Any) -> observer.Process:
+        return next(each for each in self.processes(pod) if "SparkSubmit" in each.command)
+
     # Killing.
 
     @staticmethod
@@ -288,8 +291,7 @@ class Production:
         Its next step is to ask the fence. A query that is frozen before its tasks began gives up by itself when it is thawed, and
         one with code of the user's running halts: neither would ever meet the fence.
         """
-        processes = self.processes(pod)
-        jvm = next(each for each in processes if "SparkSubmit" in each.command)
+        processes, jvm = self.processes(pod), self.jvm(pod)
         buffers = Path(f"/proc/{jvm.pid}/root/tmp/hadoop-understudy/s3a")
         self.feed.per_second = BUSY
         deadline = time.monotonic() + PATIENCE
@@ -367,14 +369,22 @@ class Production:
     # The end.
 
     def finish(self, within: float = 240) -> Sequence[Comparison]:
-        """Feed the rest of the year and the closing file; every sink against one batch query over the same files."""
+        """Feed the rest of the year and the closing file; every sink against one batch query over the same files.
+
+        Rows and takeovers are kept beside the logs, whatever the test makes of them.
+        """
         self.feed.per_second = 0
         self.feed.feed_now(DAYS)
         self.feed.close()
         self.wait_for(self._closed, "the last windows", within)
         sinks = self.logs / "sinks"
         self.courier.fetch_sinks(sinks)
-        return verify_apart(self.courier.input, sinks, self.logs / "verify.log")
+        compared = verify_apart(self.courier.input, sinks, self.logs / "verify.log")
+        for name, found in (("rows", compared), ("takeovers", self.takeovers)):
+            (self.logs / f"{name}.json").write_text(
+                json.dumps([repr(each) for each in found], indent=1), encoding="utf-8"
+            )
+        return compared
 
     def _closed(self) -> bool:
         target = self.feed.closing_watermark_ms()

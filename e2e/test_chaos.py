@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import time
-from pathlib import Path
 
 import pytest
 
@@ -166,7 +165,6 @@ def test_permission_to_renew_is_taken_away_and_given_back(production: Production
     assert (production.epoch(), production.holder()) == (before, holder)
 
 
-def test_every_row_is_there_once(production: Production, results: Path) -> None:
+def test_every_row_is_there_once(production: Production) -> None:
     compared = production.finish()
-    (results / "rows.json").write_text(json.dumps([repr(each) for each in compared], indent=1), encoding="utf-8")
     assert counted(compared) == WHOLE
