@@ -340,6 +340,13 @@ def test_state_that_was_written_anew_is_read_anew(one: Driver, root: str, size: 
             assert content(one, manager, f"{state}/1.delta") == attempt * size
 
 
+def test_what_is_not_there_is_looked_for_once(one: Driver, root: str) -> None:
+    since = len(one.extra["proxy"].seen)
+    with pytest.raises(Py4JJavaError):
+        content(one, one.manager(f"{root}/state/0/0"), f"{root}/state/0/0/9.delta")
+    assert asked(one, since, "/9.delta") == ["HEAD"]
+
+
 def test_what_is_read_can_be_read_from_any_place(one: Driver, root: str) -> None:
     one.write(f"{root}/offsets/0", b"0123456789")
     stream = one.manager(f"{root}/offsets").open(one.path(f"{root}/offsets/0"))
