@@ -40,12 +40,15 @@ class Replicas:
         self.started: list[subprocess.Popen[bytes]] = []
         (home / "job.py").write_text(script)
         (home / "in").mkdir()
+        self.temporary = home / "tmp"
+        self.temporary.mkdir()
 
     def start(self, *options: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
         with (self.home / f"replica-{len(self.started)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [*self.command("run"), "--profile", "fast", *options, "--master", master, "job.py"],
                 cwd=self.home,
+                env={**os.environ, "TMPDIR": str(self.temporary)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -140,6 +143,10 @@ def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_r
     stopped = next(process for process in replicas.started if process.pid == second)
     assert stopped.wait(20) == 0
     assert replicas.rows() == Counter(str(number) for number in range(replicas.fed))
+
+    assert sum(1 for _ in replicas.temporary.glob("*/blockmgr-*")) >= 1, "Spark's blocks are not where this looks"
+    replicas.stop()
+    assert [path.name for path in replicas.temporary.iterdir()] == [], "what killed drivers leave goes with them"
 
 
 def refused(replicas: Replicas, *options: str) -> tuple[int, str]:

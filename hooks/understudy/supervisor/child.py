@@ -8,10 +8,8 @@ import resource
 import socket
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from understudy.errors import UnderstudyError
 from understudy.fencing.gate import Activity, GateWriter, State, View
@@ -28,15 +26,10 @@ from understudy.messages import (
 )
 from understudy.processes import Alive, kill_all, members
 from understudy.supervisor.kill_timer import KillTimer
+from understudy.supervisor.workspace import Workspace
 
 #: Seconds killing may take before we say so; a process in uninterruptible sleep takes as long as it takes.
 _KILL_WITHIN = 30.0
-
-
-def gate_directory() -> Path:
-    """Shared memory where there is some; gates need no disk and must not wait for one."""
-    shm = Path("/dev/shm")  # noqa: S108 - gates are created exclusively and readable by this user only
-    return shm if os.access(shm, os.W_OK) else Path(os.environ.get("XDG_RUNTIME_DIR", "/tmp"))  # noqa: S108
 
 
 def may_lower_priority() -> bool:
@@ -51,6 +44,7 @@ class Driver:
         self,
         spec: DriverSpec,
         gate: GateWriter,
+        workspace: Workspace,
         alive: Alive,
         on_message: Callable[[Driver, Message], None],
         on_exit: Callable[[Driver, int], None],
@@ -58,6 +52,7 @@ class Driver:
         self.spec = spec
         self.gate = gate
         self.ended: Ended | None = None
+        self._workspace = workspace
         self._on_message = on_message
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
@@ -69,6 +64,7 @@ class Driver:
         self._unread = b""
         environment = {
             **os.environ,
+            **workspace.environment,
             SPEC_VARIABLE: spec.encode(),
             CHANNEL_VARIABLE: f"{theirs.fileno()},{alive.descriptor}",
             HOLDER_VARIABLE: spec.holder,
@@ -102,7 +98,7 @@ class Driver:
             os.killpg(self.pid, 9)
 
     async def bury(self) -> None:
-        """Return when every process of the session is gone, whatever it takes; then forget the gate."""
+        """Return when every process of the session is gone, whatever it takes; its workspace goes a little later."""
         self.show(View(State.REVOKED, self.gate.view.token))
         while not await asyncio.to_thread(kill_all, self.pid, self.spec.holder, within=_KILL_WITHIN):
             sys.stderr.write(f"understudy: processes of driver {self.pid} do not die\n")
@@ -179,9 +175,6 @@ class Driver:
         self._watched.clear()
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        self.gate.path.with_name(self.gate.path.name + ".activity").unlink(missing_ok=True)
         self.gate.discard()
-
-
-def new_gate(holder: str) -> GateWriter:
-    return GateWriter(gate_directory() / f"understudy-{holder[:8]}-{uuid.uuid4().hex[:12]}")
+        # Gigabytes, perhaps; a takeover does not wait for them.
+        self._loop.run_in_executor(None, self._workspace.remove)

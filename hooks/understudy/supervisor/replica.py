@@ -121,6 +121,7 @@ class Replica:
                 self._generation = self._generation.numbered(job.generation)
             await self._drivers.publish()
             loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, self._seat.workspaces.sweep)
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]

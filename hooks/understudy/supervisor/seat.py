@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.clock import Instant, instant
-from understudy.fencing.gate import State, View
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.settings import Timings
-from understudy.supervisor.child import Driver, may_lower_priority, new_gate
+from understudy.supervisor.child import Driver, may_lower_priority
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.workspace import Workspace, Workspaces
 
 
 @dataclass(slots=True)
@@ -56,14 +55,15 @@ class Seat:
         self._term = term
         self._heard = heard
         self._exited = exited
-        self._scratch = settings.home / "scratch" / self._holder
+        self.workspaces = Workspaces(settings.home)
         self.driver: Driver | None = None
 
     def start(self, *, idle: bool) -> None:
         """Start the script, behind an open gate if we lead. ``idle``: at low priority, because somebody else does."""
         settings, alive = self._settings, self._place.alive
         executors = self._place.executors(settings.submit)
-        gate = new_gate(self._holder)
+        workspace = Workspace(self.workspaces)
+        gate = GateWriter(workspace.gate)
         spec = DriverSpec(
             holder=self._holder,
             cluster=settings.cluster,
@@ -75,7 +75,7 @@ class Seat:
             fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
-            scratch=f"{settings.scratch.rstrip('/')}/{self._holder}" if settings.scratch else str(self._scratch),
+            scratch=f"{settings.scratch.rstrip('/')}/{self._holder}" if settings.scratch else str(workspace.scratch),
             rehearse=settings.rehearse if executors.rehearses else "off",
             rounds=settings.rehearse_rounds,
             every=settings.rehearse_every,
@@ -88,7 +88,7 @@ class Seat:
             settings=executors.settings,
             executors=executors.count,
         )
-        self.driver = Driver(spec, gate, alive, self._heard, self._exited)
+        self.driver = Driver(spec, gate, workspace, alive, self._heard, self._exited)
         if self._term.epoch is not None:
             self.open()
 
@@ -110,11 +110,10 @@ class Seat:
             self.driver.kill_now(reason)
 
     async def clear(self) -> None:
-        """Return when no process of the driver is left, and its scratch is gone."""
+        """Return when no process of the driver is left."""
         driver, self.driver = self.driver, None
         if driver is not None:
             await driver.bury()
-        await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
     def _show_open(self, driver: Driver) -> None:
         driver.show(open_view(self._term.token, self._term.sent_at, self._settings.timings))
