@@ -153,11 +153,15 @@ class Production:
     def start(self, days: int = 8) -> None:
         self.feed.feed_now(days)
         self.courier.start()
-        self.cluster.apply(self.namespace, *deployments.access(self.job), *deployments.ha_objects(self.job))
-        self.deploy()
+        self.provision()
         self.feed.per_second = CALM
         self.feed.start()
         self.watch.start()
+
+    def provision(self) -> None:
+        """Everything that has to exist, and the replicas."""
+        self.cluster.apply(self.namespace, *deployments.access(self.job), *deployments.ha_objects(self.job))
+        self.deploy()
 
     def deploy(self, **changes: Any) -> None:
         self.cluster.apply(self.namespace, deployments.deployment(replace(self.job, **changes)))
@@ -181,7 +185,7 @@ class Production:
         return json.loads(self.proxy.get(f"/{group}/namespaces/{self.namespace}/{path}"))
 
     def pods(self) -> list[Any]:
-        return list(self._ask(f"pods?labelSelector=app%3D{CLUSTER}")["items"])
+        return list(self._ask(f"pods?labelSelector=understudy.dev%2Fcluster%3D{CLUSTER}")["items"])
 
     def lease(self) -> Any:
         return self._ask(f"leases/{CLUSTER}-lock", "apis/coordination.k8s.io/v1")

@@ -23,3 +23,5 @@ for line in 4.2 4.3; do
 done
 # What the container image holds: nothing for development, and no other version than the tests ran with.
 lock requirements/image.txt --constraints requirements/spark-4.2.txt pyproject.toml requirements/spark-4.2.in
+# What `pulumi install` installs, on any laptop: without the configuration that says Linux.
+lock infra/requirements.txt --no-config --group pyproject.toml:infra

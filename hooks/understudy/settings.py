@@ -103,3 +103,23 @@ def check_id(value: str, field_name: str) -> str:
             remedy="Use lower-case letters, digits and inner hyphens, for example flights-prod",
         )
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the objects of a cluster id and its job are called, in every backend."""
+
+    cluster: str
+    job: str
+
+    @property
+    def lock(self) -> str:
+        return f"{self.cluster}-lock"
+
+    @property
+    def job_document(self) -> str:
+        return f"{self.cluster}-{self.job}"
+
+    @property
+    def replicas(self) -> str:
+        return f"{self.cluster}-replicas"

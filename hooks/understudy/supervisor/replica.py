@@ -51,14 +51,14 @@ class Replica:
         self._log = log
         self._place = place
         self._holder = place.holder
-        self._jobs = JobStore(place.documents, settings.job_name, settings.job, str(settings.script))
-        self._replicas = ReplicaStore(place.documents, settings.replicas_name)
+        self._jobs = JobStore(place.documents, settings.names.job_document, settings.job, str(settings.script))
+        self._replicas = ReplicaStore(place.documents, settings.names.replicas)
         self._claims = JobClaims(settings, self._holder, self._jobs, place.floor)
         clock = BootClock()
         self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
         self._elector = Elector(
             place.lock,
-            settings.lock_name,
+            settings.names.lock,
             self._holder,
             settings.timings,
             clock,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.errors import ScriptProblem, SettingsError
-from understudy.settings import Timings, check_id
+from understudy.settings import Names, Timings, check_id
 
 LOCKS = ("file", "lease", "configmap", "multi")
 REHEARSALS = ("live", "synthetic", "plan", "off")
@@ -90,16 +90,8 @@ class RunSettings:
         return self.ha_dir / self.cluster
 
     @property
-    def lock_name(self) -> str:
-        return f"{self.cluster}-lock"
-
-    @property
-    def job_name(self) -> str:
-        return f"{self.cluster}-{self.job}"
-
-    @property
-    def replicas_name(self) -> str:
-        return f"{self.cluster}-replicas"
+    def names(self) -> Names:
+        return Names(self.cluster, self.job)
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,207 @@
+"""A deployer for tests where Pulumi's engine is not installed. It is not the engine, and proves nothing about it.
+
+It runs the same program through the SDK's own protocol, in this process, and does with each resource that is registered what the
+program's options ask for: by server-side apply, under the program's field manager; adopting what is there only through a provider
+that says so; comparing declared fields with the last ones; leaving what is to be retained. What it knows of a stack is in one file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi.runtime import mocks, rpc
+
+from e2e.cluster.layout import REPOSITORY, Layout
+from e2e.kubectl import Cluster, find_kubectl
+from tests.infra.recorder import Echo, perform
+
+_STACK = "pulumi:pulumi:Stack"
+_CHART = "kubernetes:helm.sh/v4:Chart"
+_MANAGER = "pulumi.com/patchFieldManager"
+
+
+class NotDone(Exception):
+    """A resource that could not be made as the program asks, or a program that gave up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A resource of the stack, as it was last declared. ``digest`` stands for what was declared: some of it is secret."""
+
+    version: str
+    kind: str
+    namespace: str
+    name: str
+    digest: str
+    retain: bool
+    protect: bool
+
+    @property
+    def where(self) -> list[str]:
+        group = self.version.rpartition("/")[0]
+        version = self.version.rpartition("/")[2]
+        kind = f"{self.kind}.{version}.{group}" if group else self.kind
+        return [kind, self.name, *(["--namespace", self.namespace] if self.namespace else [])]
+
+
+@dataclass(slots=True)
+class Changes:
+    created: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.created or self.updated or self.deleted)
+
+
+class Deployer(mocks.MockMonitor):
+    """One stack. ``state``: the file that remembers it."""
+
+    def __init__(self, cluster: Cluster, state: Path) -> None:
+        super().__init__(Echo())
+        self._cluster = cluster
+        self._path = state
+        self._known: dict[str, Known] = {}
+        if state.exists():
+            self._known = {urn: Known(**facts) for urn, facts in json.loads(state.read_text()).items()}
+        self._seen: dict[str, Known] = {}
+        self._upserting: set[str] = set()
+        self._changes = Changes()
+        self._refreshing = False
+
+    def up(self, program: Callable[[], None], *, refresh: bool = False) -> Changes:
+        """Make the cluster what the program declares. ``refresh``: ask the cluster about every resource, unchanged or not."""
+        self._seen, self._changes, self._refreshing = {}, Changes(), refresh
+        perform(program, self)
+        for urn, gone in reversed([(urn, known) for urn, known in self._known.items() if urn not in self._seen]):
+            self._remove(urn, gone)
+        self._known = self._seen
+        self._save()
+        return self._changes
+
+    def destroy(self) -> Changes:
+        """Everything but what is retained, the last one first. Protected ones are left, too (``--exclude-protected``)."""
+        self._changes = Changes()
+        for urn, known in reversed(list(self._known.items())):
+            if known.protect:
+                self._changes.kept.append(urn)
+                continue
+            self._remove(urn, known)
+            del self._known[urn]
+        self._save()
+        return self._changes
+
+    # The protocol's side.
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        if request.type == "pulumi:providers:kubernetes":
+            inputs = rpc.deserialize_properties(request.object)
+            if json.loads(inputs.get("upsertExistingObjects", "false")):
+                self._upserting.add(request.name)
+        elif request.type == _CHART:
+            self._install(request)
+        elif request.custom and request.type != _STACK:
+            self._make(request)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+
+    # The cluster's side.
+
+    def _make(self, request: Any) -> None:
+        inputs = _open(rpc.deserialize_properties(request.object))
+        if request.type.startswith("kubernetes:") and "metadata" in inputs:
+            urn = self.make_urn(request.parent, request.type, request.name)
+            provider = request.provider.split("::")[3]
+            declared = {key: value for key, value in inputs.items() if key not in request.ignoreChanges}
+            self._apply(urn, declared, upsert=provider in self._upserting, request=request)
+        else:
+            raise NotDone(f"{request.type}: this deployer makes Kubernetes objects only")
+
+    def _apply(self, urn: str, declared: Mapping[str, Any], *, upsert: bool, request: Any) -> None:
+        metadata = declared["metadata"]
+        digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+        known = Known(
+            declared["apiVersion"],
+            declared["kind"],
+            metadata.get("namespace", ""),
+            metadata["name"],
+            digest,
+            retain=request.retainOnDelete,
+            protect=request.protect,
+        )
+        self._seen[urn] = known
+        before = self._known.get(urn)
+        if before is not None and before.digest == digest and not self._refreshing:
+            return
+        live = self._live(known)
+        if before is None and live is not None and not upsert:
+            raise NotDone(f"{known.kind} {known.name} is there already, and its provider does not adopt")
+        manager = metadata.get("annotations", {}).get(
+            _MANAGER, f"pulumi-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
+        )
+        options = ["--server-side", "--field-manager", manager, "--filename", "-"]
+        text = json.dumps(declared)
+        self._cluster.kubectl("apply", *options, stdin=text)
+        if before is None:
+            self._changes.created.append(urn)
+        elif _essence(self._live(known)) != _essence(live):
+            self._changes.updated.append(urn)
+
+    def _live(self, known: Known) -> Any:
+        found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
+        return json.loads(found) if found.strip() else None
+
+    def _remove(self, urn: str, known: Known) -> None:
+        if known.retain:
+            self._changes.kept.append(urn)
+            return
+        self._cluster.kubectl("delete", *known.where, "--ignore-not-found", "--timeout=120s", timeout=150)
+        self._changes.deleted.append(urn)
+
+    def _install(self, request: Any) -> None:
+        """A chart: what helm renders is applied. Taken down with its namespace only."""
+        inputs = _open(rpc.deserialize_properties(request.object))
+        helm = Path(find_kubectl(Layout.default())).with_name("helm")
+        command = [str(helm), "template", request.name, inputs["chart"], "--namespace", inputs["namespace"]]
+        done = subprocess.run(
+            [*command, "--values", "-"],
+            input=json.dumps(inputs.get("values", {})),
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise NotDone(f"helm template {inputs['chart']}: {done.stderr.strip()}")
+        self._cluster.kubectl(
+            "apply", "--server-side", "--namespace", inputs["namespace"], "--filename", "-", stdin=done.stdout
+        )
+
+    def _save(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps({urn: asdict(known) for urn, known in self._known.items()}, indent=1))
+
+
+def _open(value: Any) -> Any:
+    """Secrets among them."""
+    if rpc.is_rpc_secret(value):
+        return _open(rpc.unwrap_rpc_secret(value))
+    if isinstance(value, dict):
+        return {key: _open(each) for key, each in value.items()}
+    return [_open(each) for each in value] if isinstance(value, list) else value
+
+
+def _essence(live: Any) -> Any:
+    """An object without what every request changes."""
+    if live is None:
+        return None
+    metadata = {
+        key: value for key, value in live["metadata"].items() if key not in {"managedFields", "resourceVersion"}
+    }
+    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}

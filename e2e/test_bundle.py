@@ -1,0 +1,107 @@
+"""The bundle's whole life: up, drivers that write, up again, a dead leader, destroy, up again, and in the end a purge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e import objects
+from e2e.bundle import Bundled, Stack, stack
+from e2e.kubectl import Cluster
+from e2e.production import CLUSTER, PATIENCE, WHOLE, counted
+
+HA = {"configmaps": (f"{CLUSTER}-{CLUSTER}", f"{CLUSTER}-replicas"), "leases": (f"{CLUSTER}-lock",)}
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster, results: Path) -> Iterator[Stack]:
+    with stack(cluster, results / "stack") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bundled(
+    cluster: Cluster,
+    namespace: str,
+    object_store: objects.ObjectStore,
+    flights_image: str,
+    results: Path,
+    deployed: Stack,
+) -> Iterator[Bundled]:
+    made = Bundled(cluster, object_store, flights_image, results, namespace, stack=deployed)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+def ha_objects(bundled: Bundled) -> dict[str, Any]:
+    return {f"{kind}/{name}": bundled.get(kind, name) for kind, names in HA.items() for name in names}
+
+
+def content(found: dict[str, Any]) -> str:
+    """Identity and everything drivers wrote."""
+    kept = {
+        name: [each["metadata"]["uid"], each.get("data"), each.get("spec"), each["metadata"].get("annotations")]
+        for name, each in found.items()
+    }
+    return json.dumps(kept, sort_keys=True)
+
+
+def test_up_makes_replicas_that_lead_and_rehearse(bundled: Bundled) -> None:
+    bundled.goes_on(0)
+    bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
+
+
+def test_up_again_changes_nothing_although_drivers_have_written(bundled: Bundled, deployed: Stack) -> None:
+    written = ha_objects(bundled)
+    assert all(each.get("data") or each.get("spec") for each in written.values())
+
+    assert deployed.up(bundled.given) == 0
+    assert deployed.up(bundled.given, refresh=True) == 0
+
+
+def test_a_killed_leader_has_a_successor(bundled: Bundled) -> None:
+    bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
+    epoch = bundled.epoch()
+    assert bundled.kill("container").epoch > epoch
+
+
+def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bundled, deployed: Stack) -> None:
+    bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
+    epoch = bundled.epoch()
+
+    deployed.destroy()
+    bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", 90)
+    left = ha_objects(bundled)
+    assert not any(each["metadata"].get("ownerReferences") for each in left.values())
+    for kind in ("deployments", "roles", "rolebindings", "networkpolicies", "poddisruptionbudgets", "secrets"):
+        assert bundled.get(kind)["items"] == [], kind
+
+    deployed.up(bundled.given)
+    adopted = ha_objects(bundled)
+    assert [each["metadata"]["uid"] for each in adopted.values()] == [each["metadata"]["uid"] for each in left.values()]
+    managers = {entry["manager"] for each in adopted.values() for entry in each["metadata"]["managedFields"]}
+    assert managers <= {"understudy"}, "each adoption leaves another owner behind"
+
+    since = max(commit.seen for commit in bundled.watch.commits) if bundled.watch.commits else 0.0
+    bundled.goes_on(since)
+    assert bundled.epoch() > epoch
+
+
+def test_every_row_is_there_once(bundled: Bundled) -> None:
+    assert counted(bundled.finish(400)) == WHOLE
+
+
+def test_purge_leaves_nothing(bundled: Bundled, deployed: Stack) -> None:
+    deployed.up({**bundled.given, "purge": True})
+    deployed.destroy()
+    bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", PATIENCE)
+    for kind in HA:
+        names = {each["metadata"]["name"] for each in bundled.get(kind)["items"]}
+        assert names <= {"kube-root-ca.crt"}, kind

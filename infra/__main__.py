@@ -1,0 +1,10 @@
+"""What the engine runs. It puts this directory on the path; the packages are beside it."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent / below) for below in ("", "hooks")]
+
+from infra.program import main  # noqa: E402
+
+main()

@@ -1,0 +1,61 @@
+"""Objects that hold what drivers wrote. They outlive the stack, and the next one finds them as they were."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.components.kinds import declare
+from infra.manifests.base import Manifest
+from infra.manifests.ha import ha_objects, namespace
+from infra.settings import Settings
+
+#: The field manager of what this program declares. A fixed one: without it each adoption leaves another co-owner behind.
+MANAGER = {"pulumi.com/patchFieldManager": "understudy"}
+
+
+def keeping_provider(settings: Settings) -> kubernetes.Provider:
+    """Adopts what is there, in place of refusing it, and never replaces a ConfigMap because of its content."""
+    return kubernetes.Provider(
+        "keeping",
+        context=settings.context or None,
+        enable_server_side_apply=True,
+        upsert_existing_objects=True,
+        enable_config_map_mutable=True,
+    )
+
+
+def kept(settings: Settings, *, ignore: tuple[str, ...] = ()) -> pulumi.ResourceOptions:
+    """What destroy leaves behind, and in production does not even try to remove."""
+    return pulumi.ResourceOptions(
+        retain_on_delete=settings.keeps,
+        protect=settings.keeps and settings.safety.production,
+        ignore_changes=list(ignore),
+    )
+
+
+class HaState(pulumi.ComponentResource):
+    """``ready``: everything that a driver expects to find."""
+
+    def __init__(self, settings: Settings, provider: kubernetes.Provider) -> None:
+        super().__init__("understudy:infra:HaState", settings.job.cluster)
+        own = pulumi.ResourceOptions(parent=self, provider=provider)
+        before: list[pulumi.Resource] = []
+        if settings.create_namespace:
+            # Deleting it would delete everything in it.
+            options = pulumi.ResourceOptions.merge(own, kept(settings))
+            before.append(declare(_managed(namespace(settings)), options))
+        own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=before))
+        # Drivers write all of it; a Lease's spec is their record, too.
+        options = pulumi.ResourceOptions.merge(own, kept(settings, ignore=_WRITTEN_BY_DRIVERS))
+        objects = [declare(_managed(each), options) for each in ha_objects(settings)]
+        self.ready: list[pulumi.Resource] = [*before, *objects]
+        self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})
+
+
+_WRITTEN_BY_DRIVERS = ("data", "binaryData")
+
+
+def _managed(manifest: Manifest) -> Manifest:
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **MANAGER}}}

@@ -1,0 +1,28 @@
+"""What watches: a PodMonitor, and the dashboards and rules of charts/monitoring."""
+
+from __future__ import annotations
+
+import pulumi
+from pulumi_kubernetes import helm
+
+from infra.components.kinds import declare
+from infra.declared import PROJECT
+from infra.manifests.network import pod_monitor
+from infra.settings import Settings
+
+
+class Monitoring(pulumi.ComponentResource):
+    def __init__(self, settings: Settings, options: pulumi.ResourceOptions) -> None:
+        super().__init__("understudy:infra:Monitoring", settings.job.cluster)
+        own = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(parent=self))
+        monitor = pod_monitor(settings)
+        if monitor is not None:
+            declare(monitor, own)
+        if settings.safety.monitoring_chart:
+            helm.v4.Chart(
+                f"{settings.job.cluster}-monitoring",
+                chart=str(PROJECT / "charts" / "monitoring"),
+                namespace=settings.namespace,
+                opts=own,
+            )
+        self.register_outputs({})

@@ -1,0 +1,27 @@
+"""What runs: replicas, their script, their budget."""
+
+from __future__ import annotations
+
+import pulumi
+
+from infra.components.kinds import declare
+from infra.manifests.workload import budget, script_map, workload
+from infra.settings import Settings
+
+
+class Workload(pulumi.ComponentResource):
+    """``endpoint``: the S3 server's URL; empty for AWS. ``after``: what its pods need to find."""
+
+    def __init__(
+        self, settings: Settings, endpoint: str, options: pulumi.ResourceOptions, after: list[pulumi.Resource]
+    ) -> None:
+        super().__init__("understudy:infra:Workload", settings.job.cluster)
+        own = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(parent=self, depends_on=after))
+        script = script_map(settings)
+        if script is not None:
+            # The old revision's script goes after its last pod.
+            map_ = declare(script, own)
+            own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=[*after, map_]))
+        declare(budget(settings), own)
+        declare(workload(settings, endpoint), own)
+        self.register_outputs({})

@@ -1,0 +1,79 @@
+"""Who may do what: one service account for replicas, a Role that names every object, and a second one where executors are pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.manifests.base import Manifest, made
+from infra.manifests.ha import ha_objects
+from infra.settings import Settings
+
+_RBAC = "rbac.authorization.k8s.io"
+_USE = ["get", "list", "watch", "patch"]
+
+
+def account_name(settings: Settings) -> str:
+    return settings.job.cluster
+
+
+def executors_name(settings: Settings) -> str:
+    """The executors' account in native mode: it may do nothing, and carries the workload identity."""
+    return f"{settings.job.cluster}-executors"
+
+
+def access(settings: Settings) -> list[Manifest]:
+    found = [_account(settings, account_name(settings))]
+    if not settings.on_volume:
+        found += _granted(settings, f"{settings.job.cluster}-ha", ha_rules(settings))
+    if settings.run.mode == "native":
+        found.append(_account(settings, executors_name(settings)))
+        found += _granted(settings, executors_name(settings), _EXECUTOR_RULES)
+    return found
+
+
+def ha_rules(settings: Settings) -> list[Manifest]:
+    """No create, no delete, no wildcard: the objects are there before their first user, and are emptied, never removed."""
+    named: dict[str, list[str]] = {}
+    for each in ha_objects(settings):
+        named.setdefault(each["kind"], []).append(each["metadata"]["name"])
+    rules = [
+        {"apiGroups": [group], "resources": [resource], "resourceNames": sorted(named[kind]), "verbs": _USE}
+        for kind, group, resource in (
+            ("ConfigMap", "", "configmaps"),
+            ("Lease", "coordination.k8s.io", "leases"),
+        )
+        if kind in named
+    ]
+    return [
+        *rules,
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},  # evidence
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get"]},  # the revision that a pod runs
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]},
+    ]
+
+
+#: Spark names its executors' pods as it likes, so these cannot be named here: give such a job a namespace of its own.
+_EXECUTOR_RULES: Sequence[Manifest] = (
+    {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
+    },
+)
+
+
+def _account(settings: Settings, name: str) -> Manifest:
+    account = made(settings, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
+    if settings.safety.identity:
+        account["metadata"]["annotations"] = dict(settings.safety.identity)
+    return account
+
+
+def _granted(settings: Settings, name: str, rules: Sequence[Manifest]) -> list[Manifest]:
+    """A Role, and a binding of the same name to the replicas' account."""
+    reference = {"apiGroup": _RBAC, "kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": account_name(settings), "namespace": settings.namespace}
+    return [
+        made(settings, f"{_RBAC}/v1", "Role", name, rules=list(rules)),
+        made(settings, f"{_RBAC}/v1", "RoleBinding", name, roleRef=reference, subjects=[subject]),
+    ]

@@ -1,0 +1,44 @@
+"""What every object has: version, kind, name, namespace, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from infra.settings import Settings
+
+Manifest = dict[str, Any]
+
+#: On replicas; the supervisor finds those of its own cluster id by it.
+CLUSTER = "understudy.dev/cluster"
+#: On executor pods; the supervisor sets it.
+EXECUTOR_OF = "understudy.dev/executor-of"
+#: Of probes and metrics.
+PROBES = 8080
+
+RESTRICTED_POD: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 10001,
+    "runAsGroup": 10001,
+    "fsGroup": 10001,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+RESTRICTED_CONTAINER: Mapping[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+
+
+def labels(settings: Settings) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": "understudy",
+        "app.kubernetes.io/instance": settings.job.cluster,
+        CLUSTER: settings.job.cluster,
+    }
+
+
+def made(settings: Settings, version: str, kind: str, name: str, **rest: Any) -> Manifest:
+    """An object in the settings' namespace."""
+    metadata = {"name": name, "namespace": settings.namespace, "labels": labels(settings)}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}

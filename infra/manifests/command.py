@@ -1,0 +1,107 @@
+"""The command line and the environment of a replica."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.manifests.access import executors_name
+from infra.manifests.base import PROBES, Manifest
+from infra.settings import Settings
+
+#: Where a script from this machine is mounted.
+SCRIPTS = "/app/script"
+HA_DIRECTORY = "/var/lib/understudy"
+_IDENTITY = ",".join(
+    f"software.amazon.awssdk.auth.credentials.{name}"
+    for name in ("WebIdentityTokenFileCredentialsProvider", "ContainerCredentialsProvider")
+)
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def bucket_secret(settings: Settings) -> str:
+    """Name of the Secret with the bucket's keys, whoever made it; empty with workload identity."""
+    bucket = settings.bucket
+    return bucket.secret or (f"{settings.job.cluster}-bucket" if bucket.has_keys else "")
+
+
+def url(settings: Settings, part: str) -> str:
+    return f"s3a://{settings.bucket.name}/{settings.bucket.prefix}/{part}"
+
+
+def arguments(settings: Settings, endpoint: str) -> list[str]:
+    """``understudy run …``. ``endpoint``: the S3 server's URL; empty for AWS."""
+    run, job = settings.run, settings.job
+    options = ["run", "--cluster-id", job.cluster, "--job-id", job.job, "--ha-dir", HA_DIRECTORY]
+    options += ["--lock", "file" if settings.on_volume else run.lock, "--listen", f"0.0.0.0:{PROBES}"]
+    options += ["--profile", run.profile]
+    for name, seconds in run.timings.items():
+        options += ["--timing", f"{name}={seconds}"]
+    options += ["--rehearse", run.rehearse, "--checkpoints", url(settings, "checkpoints")]
+    options += ["--scratch", url(settings, "scratch")]
+    if run.mode == "native":
+        options += ["--standby-executors", str(run.standby_executors)]
+    for name, value in {**_spark(settings), **s3a(settings, endpoint), **job.spark}.items():
+        options += ["--conf", f"{name}={value}"]
+    return [*options, "--master", _master(settings), script(settings), *job.arguments]
+
+
+def script(settings: Settings) -> str:
+    return settings.job.script or f"{SCRIPTS}/{Path(settings.job.script_file).name}"
+
+
+def environment(settings: Settings) -> list[Manifest]:
+    job, secret = settings.job, bucket_secret(settings)
+    downward = {
+        "UNDERSTUDY_POD_UID": "metadata.uid",
+        "UNDERSTUDY_POD_NAME": "metadata.name",
+        "UNDERSTUDY_POD_IP": "status.podIP",
+    }
+    found: list[Manifest] = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()
+    ]
+    found += [{"name": name, "value": value} for name, value in job.environment.items()]
+    secrets = {**({key: (secret, key) for key in _KEYS} if secret else {}), **job.secret_environment}
+    for name, (of, key) in secrets.items():
+        found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})
+    return found
+
+
+def s3a(settings: Settings, endpoint: str) -> dict[str, str]:
+    """How S3A reaches the bucket. Keys come from the environment, and never stand on a command line."""
+    found = {"endpoint.region": settings.bucket.region}
+    if endpoint:
+        found |= {
+            "endpoint": endpoint.rstrip("/"),
+            "path.style.access": "true",
+            "connection.ssl.enabled": str(endpoint.startswith("https:")).lower(),
+        }
+    if not settings.bucket.has_keys:
+        found["aws.credentials.provider"] = _IDENTITY
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in found.items()}
+
+
+def _master(settings: Settings) -> str:
+    run = settings.run
+    masters = {"application": f"local[{run.cores}]", "native": "k8s://https://kubernetes.default.svc"}
+    return masters.get(run.mode, run.master)
+
+
+def _spark(settings: Settings) -> dict[str, str]:
+    run, job = settings.run, settings.job
+    found = {"spark.driver.memory": run.driver_memory}
+    if run.mode == "application":
+        return found
+    found |= {"spark.executor.instances": str(run.executors), "spark.executor.memory": run.executor_memory}
+    found |= {f"spark.executorEnv.{name}": value for name, value in job.environment.items()}
+    if run.mode == "native":
+        secret, pods = bucket_secret(settings), "spark.kubernetes"
+        secrets = {**({key: (secret, key) for key in _KEYS} if secret else {}), **job.secret_environment}
+        found |= {f"{pods}.executor.secretKeyRef.{name}": f"{of}:{key}" for name, (of, key) in secrets.items()}
+        found |= {
+            f"{pods}.container.image": job.image,
+            f"{pods}.container.image.pullPolicy": job.pull_policy,
+            f"{pods}.authenticate.executor.serviceAccountName": executors_name(settings),
+        }
+        if job.pull_secrets:
+            found[f"{pods}.container.image.pullSecrets"] = ",".join(job.pull_secrets)
+    return found

@@ -1,0 +1,23 @@
+"""All objects of a stack, in an order in which they can be applied."""
+
+from __future__ import annotations
+
+from infra.manifests.access import access
+from infra.manifests.base import Manifest
+from infra.manifests.ha import ha_objects, namespace
+from infra.manifests.network import flow_schema, pod_monitor, policies
+from infra.manifests.storage import key_secret
+from infra.manifests.workload import budget, script_map, workload
+from infra.settings import Settings
+
+
+def kept_objects(settings: Settings) -> list[Manifest]:
+    """What holds data, or holds what holds data."""
+    return [*([namespace(settings)] if settings.create_namespace else []), *ha_objects(settings)]
+
+
+def passing_objects(settings: Settings, endpoint: str) -> list[Manifest]:
+    """What can be made again from the settings alone. ``endpoint``: the S3 server's URL; empty for AWS."""
+    found = [*access(settings), *policies(settings), flow_schema(settings), key_secret(settings), script_map(settings)]
+    found += [budget(settings), workload(settings, endpoint), pod_monitor(settings)]
+    return [each for each in found if each is not None]

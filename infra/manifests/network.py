@@ -1,0 +1,88 @@
+"""Who may talk to replicas and their executors, and how the API server treats their renewals."""
+
+from __future__ import annotations
+
+from infra.manifests.access import account_name
+from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, labels, made
+from infra.settings import Settings
+
+_NAMESPACE = "kubernetes.io/metadata.name"
+
+
+def policies(settings: Settings) -> list[Manifest]:
+    """Probes come from the node and are let in by every network plugin. Whether policies are enforced is the plugin's affair.
+
+    In standalone mode executors are anywhere and call their driver, so there nobody is kept out.
+    """
+    if not settings.safety.network_policies or settings.run.mode == "standalone":
+        return []
+    cluster = settings.job.cluster
+    replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER: cluster}}}
+    executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF: cluster}}}
+    into_replicas: list[Manifest] = []
+    if settings.run.mode == "native":
+        into_replicas.append({"from": [executors]})
+    if settings.safety.metrics_from:
+        scraper = {"namespaceSelector": {"matchLabels": {_NAMESPACE: settings.safety.metrics_from}}}
+        into_replicas.append({"from": [scraper], "ports": [{"protocol": "TCP", "port": PROBES}]})
+    found = [_policy(settings, cluster, replicas, into_replicas)]
+    if settings.run.mode == "native":
+        found.append(_policy(settings, f"{cluster}-executors", executors, [{"from": [replicas, executors]}]))
+    return found
+
+
+def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest]) -> Manifest:
+    spec: Manifest = {**on, "policyTypes": ["Ingress"], "ingress": ingress}
+    if settings.safety.egress:
+        own = [{"podSelector": {"matchLabels": {label: settings.job.cluster}}} for label in (CLUSTER, EXECUTOR_OF)]
+        names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
+        spec["policyTypes"] = ["Ingress", "Egress"]
+        spec["egress"] = [
+            {"to": own},
+            {"to": [names], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
+            {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.safety.egress]},
+        ]
+    return made(settings, "networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
+
+
+def flow_schema(settings: Settings) -> Manifest | None:
+    """Renewals among the API server's leader elections, as its own controllers' are: a busy server still answers them.
+
+    Before the built-in rule for service accounts (9000). A cluster-wide object, so its name tells namespaces apart.
+    """
+    if not settings.safety.flow_schema or settings.on_volume:
+        return None
+    account = {"name": account_name(settings), "namespace": settings.namespace}
+    lock = {
+        "verbs": ["get", "patch"],
+        "apiGroups": ["", "coordination.k8s.io"],
+        "resources": ["configmaps", "leases"],
+        "namespaces": [settings.namespace],
+    }
+    return {
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+        "kind": "FlowSchema",
+        "metadata": {"name": f"understudy-{settings.namespace}-{settings.job.cluster}", "labels": labels(settings)},
+        "spec": {
+            "priorityLevelConfiguration": {"name": "leader-election"},
+            "matchingPrecedence": 800,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [
+                {
+                    "subjects": [{"kind": "ServiceAccount", "serviceAccount": account}],
+                    "resourceRules": [lock],
+                }
+            ],
+        },
+    }
+
+
+def pod_monitor(settings: Settings) -> Manifest | None:
+    """For the Prometheus operator. Of pods and not of a Service: each replica says how it stands with itself."""
+    if not settings.safety.pod_monitor:
+        return None
+    spec = {
+        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+        "podMetricsEndpoints": [{"port": "probes", "path": "/metrics", "interval": "15s"}],
+    }
+    return made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)

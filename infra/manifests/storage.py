@@ -1,0 +1,16 @@
+"""The Secret with a bucket's keys."""
+
+from __future__ import annotations
+
+from infra.manifests.base import Manifest, made
+from infra.manifests.command import bucket_secret
+from infra.settings import Settings
+
+
+def key_secret(settings: Settings) -> Manifest | None:
+    """Only where keys are given and no Secret. Its values are secrets: who registers it has to say so."""
+    bucket = settings.bucket
+    if not bucket.access_key:
+        return None
+    values = {"AWS_ACCESS_KEY_ID": bucket.access_key, "AWS_SECRET_ACCESS_KEY": bucket.secret_key}
+    return made(settings, "v1", "Secret", bucket_secret(settings), type="Opaque", stringData=values)

@@ -1,0 +1,134 @@
+"""The replicas: a Deployment, or a StatefulSet of one pod whose HA documents are on a volume; their script; their PDB."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from infra.manifests.access import account_name
+from infra.manifests.base import CLUSTER, PROBES, RESTRICTED_CONTAINER, RESTRICTED_POD, Manifest, labels, made
+from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, environment
+from infra.settings import Settings
+
+#: Seconds between SIGTERM and SIGKILL: a leader that stops needs a few, and has all of them to hand over.
+_GRACE = 30
+
+
+def workload(settings: Settings, endpoint: str) -> Manifest:
+    """``endpoint``: the S3 server's URL; empty for AWS."""
+    common = {
+        "replicas": settings.run.replicas,
+        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+        "template": {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)},
+    }
+    name = settings.job.cluster
+    if settings.on_volume:
+        return made(settings, "apps/v1", "StatefulSet", name, spec={**common, "serviceName": name})
+    # The new pod has rehearsed before an old one goes.
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    return made(settings, "apps/v1", "Deployment", name, spec={**common, "strategy": strategy})
+
+
+def budget(settings: Settings) -> Manifest:
+    """One replica at a time: a drain takes the leader when a standby is there, and never all of them."""
+    spec = {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+    }
+    return made(settings, "policy/v1", "PodDisruptionBudget", settings.job.cluster, spec=spec)
+
+
+def script_map(settings: Settings) -> Manifest | None:
+    """A script from this machine. It is named for its text, so that another one is another revision of the workload."""
+    if not settings.job.script_file:
+        return None
+    data = {Path(settings.job.script_file).name: settings.job.script_source}
+    return made(settings, "v1", "ConfigMap", _script_name(settings), data=data, immutable=True)
+
+
+def _script_name(settings: Settings) -> str:
+    digest = hashlib.sha256(settings.job.script_source.encode()).hexdigest()[:10]
+    return f"{settings.job.cluster}-script-{digest}"
+
+
+def _pod(settings: Settings, endpoint: str) -> Manifest:
+    job, room = settings.job, settings.room
+    return {
+        "serviceAccountName": account_name(settings),
+        "automountServiceAccountToken": not settings.on_volume,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": _GRACE,
+        "securityContext": dict(RESTRICTED_POD),
+        **({"priorityClassName": room.priority_class} if room.priority_class else {}),
+        **({"nodeSelector": dict(room.node_selector)} if room.node_selector else {}),
+        **({"imagePullSecrets": [{"name": name} for name in job.pull_secrets]} if job.pull_secrets else {}),
+        **({} if settings.on_volume else _apart(settings)),
+        "containers": [_container(settings, endpoint)],
+        "volumes": _volumes(settings),
+    }
+
+
+def _container(settings: Settings, endpoint: str) -> Manifest:
+    job, room = settings.job, settings.room
+    mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "state", "mountPath": HA_DIRECTORY}]
+    if job.script_file:
+        mounts.append({"name": "script", "mountPath": SCRIPTS, "readOnly": True})
+    return {
+        "name": "driver",
+        "image": job.image,
+        "imagePullPolicy": job.pull_policy,
+        "args": arguments(settings, endpoint),
+        "env": environment(settings),
+        "ports": [{"name": "probes", "containerPort": PROBES}],
+        # Ready: rehearsed, or as ready as it will be. Alive: the supervisor's loop turns.
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "probes"}, "periodSeconds": 2, "timeoutSeconds": 2},
+        "livenessProbe": {
+            "httpGet": {"path": "/livez", "port": "probes"},
+            "periodSeconds": 5,
+            "timeoutSeconds": 2,
+            "failureThreshold": 6,
+        },
+        # No CPU limit: a standby that takes over needs all it can get for a second or two.
+        "resources": {"requests": {"cpu": room.cpu, "memory": room.memory}, "limits": {"memory": room.memory}},
+        "securityContext": dict(RESTRICTED_CONTAINER),
+        "volumeMounts": mounts,
+    }
+
+
+def _volumes(settings: Settings) -> list[Manifest]:
+    state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": "1Gi"}}
+    if settings.on_volume:
+        state = {"name": "state", "persistentVolumeClaim": {"claimName": f"{settings.job.cluster}-ha"}}
+    found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.room.scratch}}, state]
+    if settings.job.script_file:
+        found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
+    return found
+
+
+def _apart(settings: Settings) -> Manifest:
+    """Replicas of one revision on different nodes, and zones: what takes the leader down must not take its standby.
+
+    Of one revision only, or a rollout would find no node for its first pod where there are as many nodes as replicas.
+    """
+    mine = {"matchLabels": {CLUSTER: settings.job.cluster}}
+    needed = settings.room.spread == "required"
+
+    def spread(key: str, *, strict: bool) -> Manifest:
+        return {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
+            "labelSelector": mine,
+            "matchLabelKeys": ["pod-template-hash"],
+        }
+
+    host = "kubernetes.io/hostname"
+    term = {"weight": 100, "podAffinityTerm": {"topologyKey": host, "labelSelector": mine}}
+    return {
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "topologySpreadConstraints": [
+            spread(host, strict=needed),
+            spread("topology.kubernetes.io/zone", strict=False),
+        ],
+    }

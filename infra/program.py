@@ -1,0 +1,46 @@
+"""One stack: everything of one job that exists in the cluster, and nothing that runs by itself."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.components.access import Access
+from infra.components.ha_state import HaState, keeping_provider
+from infra.components.monitoring import Monitoring
+from infra.components.network import Network
+from infra.components.object_store import ObjectStore
+from infra.components.workload import Workload
+from infra.config import given
+from infra.settings import Settings, settings_from
+from understudy.errors import UnderstudyError
+
+
+def main() -> None:
+    """Raises ``pulumi.RunError``, which the engine prints as one line, before anything is registered."""
+    try:
+        settings = settings_from(given())
+    except UnderstudyError as error:
+        raise pulumi.RunError(str(error)) from None
+    build(settings)
+
+
+def build(settings: Settings) -> None:
+    provider = kubernetes.Provider("cluster", context=settings.context or None, enable_server_side_apply=True)
+    state = HaState(settings, keeping_provider(settings))
+    here = pulumi.ResourceOptions(provider=provider, depends_on=state.ready[:1] if settings.create_namespace else [])
+    access = Access(settings, here)
+    network = Network(settings, here)
+    store = ObjectStore(settings, here)
+    Workload(settings, store.endpoint, here, [*state.ready, *access.ready, *network.ready, *store.ready])
+    Monitoring(settings, here)
+    cluster, job = settings.job.cluster, settings.job
+    pulumi.export("namespace", settings.namespace)
+    pulumi.export("workload", f"{settings.room.workload.lower()}/{cluster}")
+    pulumi.export("haObjects", [job.names.lock, job.names.job_document, job.names.replicas])
+    pulumi.export("checkpoints", f"s3a://{settings.bucket.name}/{settings.bucket.prefix}/checkpoints")
+    pulumi.export("bucketEndpoint", store.endpoint or "AWS")
+    at = f" --context {settings.context}" if settings.context else ""
+    lock = "" if settings.run.lock == "lease" else f" --lock {settings.run.lock}"
+    pulumi.export("status", f"understudy status --cluster-id {cluster} --namespace {settings.namespace}{at}{lock}")
+    pulumi.export("logs", f"kubectl{at} -n {settings.namespace} logs -l understudy.dev/cluster={cluster} -f")

@@ -1,0 +1,102 @@
+"""``make render``: the manifests of a stack as YAML, for those whose cluster follows a repository (Argo CD, Flux).
+
+    python -m infra.render STACK [KEY=VALUE ...]
+
+The same builders as ``pulumi up``. What holds data is marked so that neither tool prunes it. No Secret is printed: a repository
+is no place for one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from infra.config import NAMESPACE, read
+from infra.declared import PROJECT
+from infra.endpoint import endpoint_of, included_name
+from infra.manifests.base import Manifest
+from infra.manifests.command import bucket_secret
+from infra.manifests.everything import kept_objects, passing_objects
+from infra.settings import Settings, settings_from
+from understudy.errors import SettingsError, UnderstudyError
+
+#: Argo CD and Flux leave these alone when they are no longer in the repository, and when the application is deleted.
+NEVER_PRUNED: Mapping[str, str] = {
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+
+
+def rendered(settings: Settings) -> list[Manifest]:
+    """Raises ``SettingsError`` where a Secret would have to be printed."""
+    if settings.bucket.access_key:
+        raise SettingsError(
+            "would print the bucket's keys",
+            where="understudy:bucketAccessKey",
+            remedy="Make a Secret in the cluster, and name it in bucketSecret",
+        )
+    return [*map(_marked, kept_objects(settings)), *passing_objects(settings, endpoint_of(settings))]
+
+
+def stack_settings(stack: str, over: Mapping[str, Any]) -> Settings:
+    """A stack's file, with single keys replaced. Raises ``SettingsError``."""
+    path = PROJECT / "stacks" / f"Pulumi.{stack}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(each.name.split(".")[1] for each in path.parent.glob("Pulumi.*.yaml")))
+        raise SettingsError(f"there is no {path.name}", where="STACK", remedy=f"There are {known}")
+    config = yaml.safe_load(path.read_text(encoding="utf-8")).get("config") or {}
+    found = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
+    # Keys that `pulumi config set --secret` left there cannot be read here, nor are they wanted.
+    found = {key: value for key, value in found.items() if not (isinstance(value, dict) and "secure" in value)}
+    found |= read(over)
+    if found.get("bucketKind") == "incluster" and not found.get("bucketSecret"):
+        found["bucketSecret"] = f"{found.get('clusterId', '')}-bucket"
+    return settings_from(found)
+
+
+def notes(settings: Settings) -> list[str]:
+    """What has to be there besides."""
+    found = []
+    if secret := bucket_secret(settings):
+        found.append(f"the Secret {secret} with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    if settings.bucket.kind == "incluster":
+        name = included_name(settings)
+        found.append(
+            f"helm install {name} charts/object-store --namespace {settings.namespace} --set fullnameOverride={name}"
+            f" --set credentials.existingSecret={bucket_secret(settings)} --set 'buckets={{{settings.bucket.name}}}'"
+        )
+    return found
+
+
+def _marked(manifest: Manifest) -> Manifest:
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **NEVER_PRUNED}}}
+
+
+class _Plain(yaml.SafeDumper):
+    """Every value written out: anchors are legal YAML, and not everybody's tools read them."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+        return True
+
+
+def main(arguments: Sequence[str]) -> int:
+    if not arguments:
+        sys.stderr.write("understudy: STACK is missing. For example make render STACK=dev\n")
+        return 2
+    try:
+        settings = stack_settings(arguments[0], dict(pair.partition("=")[::2] for pair in arguments[1:]))
+        manifests = rendered(settings)
+    except UnderstudyError as error:
+        sys.stderr.write(f"understudy: {error}\n")
+        return error.exit_code
+    sys.stdout.writelines(f"# needs: {note}\n" for note in notes(settings))
+    yaml.dump_all(manifests, sys.stdout, _Plain, sort_keys=False, explicit_start=True, width=1000)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,135 @@
+"""The program run without the engine: Pulumi's own mocks, with a monitor that keeps every request as it came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi.runtime import mocks, rpc
+
+from infra.program import build
+from infra.settings import settings_from
+
+#: The least that a stack has to say.
+LEAST: Mapping[str, Any] = {
+    "clusterId": "flights",
+    "namespace": "streaming",
+    "image": "flights:1.0.0",
+    "script": "/app/flights.py",
+    "bucket": "flights",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One request of the program. ``provider`` is its provider's name, ``parent`` its parent's type."""
+
+    type: str
+    name: str
+    inputs: Mapping[str, Any]
+    parent: str
+    provider: str
+    protect: bool
+    retain: bool
+    ignore_changes: tuple[str, ...]
+    aliases: tuple[str, ...]
+    custom: bool
+    secrets: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return str(self.inputs.get("kind", self.type.rpartition(":")[2]))
+
+    @property
+    def object_name(self) -> str:
+        return str(self.inputs["metadata"]["name"])
+
+
+class Echo(mocks.Mocks):
+    """Every resource comes out as it went in."""
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
+        return f"{args.name}_id", dict(args.inputs)
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+        return {}, None
+
+
+class Recorder(mocks.MockMonitor):
+    def __init__(self) -> None:
+        super().__init__(Echo())
+        self.seen: list[Registered] = []
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+        if request.type != "pulumi:pulumi:Stack":
+            inputs = rpc.deserialize_properties(request.object, keep_unknowns=True)
+            self.seen.append(
+                Registered(
+                    type=request.type,
+                    name=request.name,
+                    inputs=_plain(inputs),
+                    parent=request.parent.split("::")[2].rpartition("$")[2] if request.parent else "",
+                    provider=request.provider.split("::")[3] if request.provider else "",
+                    protect=request.protect,
+                    retain=request.retainOnDelete,
+                    ignore_changes=tuple(request.ignoreChanges),
+                    aliases=tuple(str(alias) for alias in request.aliases),
+                    custom=request.custom,
+                    secrets=tuple(sorted(_secrets("", inputs))),
+                )
+            )
+        return super().RegisterResource(request)
+
+
+def record(**given: Any) -> list[Registered]:
+    """What the program registers for these keys over the least that a stack says, in the order it asks."""
+    settings = settings_from({**LEAST, **given})
+    return recorded(lambda: build(settings))
+
+
+def recorded(program: Callable[[], None]) -> list[Registered]:
+    recorder = Recorder()
+    perform(program, recorder)
+    return recorder.seen
+
+
+def perform(program: Callable[[], None], monitor: mocks.MockMonitor) -> None:
+    """Return when the program has ended and every request of it has been answered. What it raises comes out of here."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    loops = [loop]
+
+    def with_a_loop() -> None:
+        """The SDK gives each of its threads a loop and never closes one; these can be closed."""
+        loops.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(loops[-1])
+
+    loop.set_default_executor(ThreadPoolExecutor(initializer=with_a_loop))
+    try:
+        pulumi.runtime.set_mocks(monitor.mocks, project="understudy", stack="test", preview=False, monitor=monitor)
+        pulumi.runtime.test(program)()
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        asyncio.set_event_loop(None)
+        for each in loops:
+            each.close()
+
+
+def _plain(value: Any) -> Any:
+    if rpc.is_rpc_secret(value):
+        return _plain(rpc.unwrap_rpc_secret(value))
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _secrets(at: str, value: Any) -> list[str]:
+    if rpc.is_rpc_secret(value):
+        return [at]
+    if isinstance(value, dict):
+        return [found for key, each in value.items() for found in _secrets(f"{at}.{key}".lstrip("."), each)]
+    return []

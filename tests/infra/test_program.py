@@ -1,0 +1,137 @@
+"""The whole program under Pulumi's mocks: what each resource is told beside what it is."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.infra.recorder import Registered, record
+
+HOLDS_DATA = {"Lease", "ConfigMap", "PersistentVolumeClaim", "Namespace"}
+
+
+def of(seen: list[Registered], kind: str) -> list[Registered]:
+    return [each for each in seen if each.kind == kind]
+
+
+def objects(seen: list[Registered]) -> list[Registered]:
+    """Those that are something in the cluster."""
+    return [each for each in seen if "metadata" in each.inputs]
+
+
+def ha(seen: list[Registered]) -> list[Registered]:
+    return [each for each in objects(seen) if each.parent == "understudy:infra:HaState"]
+
+
+class TestWhatOutlivesTheStack:
+    def test_documents_and_the_lock_are_there_under_the_names_that_replicas_use(self) -> None:
+        found = {(each.kind, each.object_name) for each in ha(record())}
+        assert found == {("ConfigMap", "flights-flights"), ("ConfigMap", "flights-replicas"), ("Lease", "flights-lock")}
+
+    @pytest.mark.parametrize(
+        ("lock", "kinds"), [("lease", {"Lease"}), ("configmap", {"ConfigMap"}), ("multi", {"Lease", "ConfigMap"})]
+    )
+    def test_each_kind_of_lock_has_its_objects(self, lock: str, kinds: set[str]) -> None:
+        assert {each.kind for each in ha(record(lock=lock)) if each.object_name == "flights-lock"} == kinds
+
+    @pytest.mark.parametrize("given", [{}, {"workload": "StatefulSet", "replicas": 1}, {"createNamespace": True}])
+    def test_destroy_keeps_them(self, given: dict[str, Any]) -> None:
+        kept = ha(record(**given))
+        assert kept
+        assert all(each.retain for each in kept)
+
+    def test_nothing_else_is_kept(self) -> None:
+        seen = record(createNamespace=True, metricsFrom="monitoring", flowSchema=True, podMonitor=True, mode="native")
+        assert {each.kind for each in seen if each.retain} == {"Lease", "ConfigMap", "Namespace"}
+
+    def test_in_production_they_are_protected_and_elsewhere_not(self) -> None:
+        assert all(each.protect for each in ha(record(production=True)))
+        assert not any(each.protect for each in record())
+
+    @pytest.mark.parametrize("given", [{"purge": True}, {"purge": True, "production": True}, {"retain": False}])
+    def test_purge_lifts_both(self, given: dict[str, Any]) -> None:
+        seen = record(**given, createNamespace=True)
+        assert not any(each.retain or each.protect for each in seen)
+
+    def test_what_drivers_wrote_is_never_declared_and_never_compared(self) -> None:
+        for each in ha(record(lock="multi")):
+            assert not {"data", "binaryData", "spec"} & set(each.inputs)
+            assert {"data", "binaryData"} <= set(each.ignore_changes)
+
+    def test_the_provider_that_makes_them_adopts_what_is_there(self) -> None:
+        seen = record()
+        assert {each.provider for each in ha(seen)} == {"keeping"}
+        (keeping,) = (each for each in seen if each.name == "keeping")
+        # Providers take their inputs as JSON.
+        assert keeping.inputs["upsertExistingObjects"] == "true"
+        assert keeping.inputs["enableConfigMapMutable"] == "true"
+        assert keeping.inputs["enableServerSideApply"] == "true"
+
+    def test_their_field_manager_is_always_the_same_one(self) -> None:
+        for each in ha(record(createNamespace=True)):
+            assert each.inputs["metadata"]["annotations"]["pulumi.com/patchFieldManager"] == "understudy"
+            assert "pulumi.com/patchForce" not in each.inputs["metadata"]["annotations"]
+
+
+class TestEverything:
+    def test_nothing_has_an_owner_that_takes_it_along(self) -> None:
+        for each in objects(record(mode="native", createNamespace=True)):
+            assert "ownerReferences" not in each.inputs["metadata"]
+
+    def test_the_rest_is_made_by_a_provider_that_adopts_nothing(self) -> None:
+        seen = record(mode="native")
+        rest = [each for each in objects(seen) if each.parent != "understudy:infra:HaState"]
+        assert {each.provider for each in rest} == {"cluster"}
+        (cluster,) = (each for each in seen if each.name == "cluster")
+        assert "upsertExistingObjects" not in cluster.inputs
+
+    def test_every_object_belongs_to_a_component_and_the_namespace(self) -> None:
+        for each in objects(record(mode="native", flowSchema=True, podMonitor=True)):
+            assert each.parent.startswith("understudy:infra:"), each
+            if each.kind not in {"Namespace", "FlowSchema"}:
+                assert each.inputs["metadata"]["namespace"] == "streaming"
+
+    def test_names_are_what_they_were(self) -> None:
+        """A changed name is another resource: the old one is deleted, its data with it. Give it an alias, and add it here."""
+        assert {each.name: each.object_name for each in ha(record(lock="multi", createNamespace=True))} == {
+            "streaming-namespace": "streaming",
+            "flights-flights-configmap": "flights-flights",
+            "flights-replicas-configmap": "flights-replicas",
+            "flights-lock-configmap": "flights-lock",
+            "flights-lock-lease": "flights-lock",
+        }
+        assert {each.type for each in ha(record())} == {
+            "kubernetes:core/v1:ConfigMap",
+            "kubernetes:coordination.k8s.io/v1:Lease",
+        }
+
+
+class TestKeysOfTheBucket:
+    KEYS: ClassVar = {"bucketAccessKey": "AKIA", "bucketSecretKey": "shh"}
+
+    def test_they_are_secrets_and_stand_nowhere_else(self) -> None:
+        seen = record(**self.KEYS)
+        (secret,) = of(seen, "Secret")
+        assert secret.inputs["stringData"] == {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "shh"}
+        assert any(path.startswith("stringData") for path in secret.secrets)
+        for each in seen:
+            if each is not secret:
+                assert "shh" not in repr(each.inputs)
+                assert "AKIA" not in repr(each.inputs)
+
+    def test_an_existing_secret_is_used_and_none_is_made(self) -> None:
+        seen = record(bucketSecret="flights-bucket")
+        assert not of(seen, "Secret")
+        (workload,) = of(seen, "Deployment")
+        (container,) = workload.inputs["spec"]["template"]["spec"]["containers"]
+        found = [each for each in container["env"] if each["name"] == "AWS_SECRET_ACCESS_KEY"]
+        assert found[0]["valueFrom"]["secretKeyRef"] == {"name": "flights-bucket", "key": "AWS_SECRET_ACCESS_KEY"}
+
+    def test_without_keys_the_workload_s_identity_counts(self) -> None:
+        seen = record(workloadIdentity={"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"})
+        (account,) = of(seen, "ServiceAccount")
+        assert account.inputs["metadata"]["annotations"] == {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}
+        (workload,) = of(seen, "Deployment")
+        arguments = workload.inputs["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert any("WebIdentityTokenFileCredentialsProvider" in each for each in arguments)

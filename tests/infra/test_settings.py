@@ -1,0 +1,156 @@
+"""Every wrong value is refused with its key, what is wrong and an example, before anything is registered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.config import read
+from infra.declared import PROJECT, complete, keys
+from infra.quantities import java_bytes, quantity
+from infra.settings import settings_from
+from tests.infra.recorder import LEAST
+from understudy.errors import SettingsError
+
+#: Key to blame, and what is set besides the least.
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("clusterId", {"clusterId": "Flights_1"}, "DNS label"),
+    ("clusterId", {"clusterId": "f" * 41}, "1 to 40"),
+    ("clusterId", {"clusterId": ""}, "DNS label"),
+    ("jobId", {"jobId": "-x"}, "DNS label"),
+    ("namespace", {"namespace": ""}, "is needed"),
+    ("namespace", {"namespace": "My_Space"}, "DNS label"),
+    ("image", {"image": ""}, "is needed"),
+    ("imagePullPolicy", {"imagePullPolicy": "Sometimes"}, "Always, IfNotPresent, Never"),
+    ("script", {"script": ""}, "either script"),
+    ("script", {"scriptFile": "examples/flights.py"}, "either script"),
+    ("scriptFile", {"script": "", "scriptFile": "examples/missing.py"}, "a file"),
+    ("replicas", {"replicas": 0}, "at least 1"),
+    ("replicas", {"replicas": "two"}, "integer"),
+    ("replicas", {"workload": "StatefulSet"}, "1 replica"),
+    ("production", {"production": 1}, "boolean"),
+    ("arguments", {"arguments": [1]}, "list of strings"),
+    ("environment", {"environment": {"A": ["b"]}}, "names with a string"),
+    ("environment", {"environment": {"A-B": "c"}}, "names of variables"),
+    ("environment", {"environment": {"UNDERSTUDY_POD_IP": "1.2.3.4"}}, "none of"),
+    ("secretEnvironment", {"secretEnvironment": {"TOKEN": "secret"}}, "SECRET/KEY"),
+    ("profile", {"profile": "slow"}, "unknown profile"),
+    ("timings", {"timings": {"lease": 5}}, "is not below lease"),
+    ("timings", {"timings": {"leese": 20}}, "unknown timing"),
+    ("timings", {"timings": {"lease": 20.5}}, "whole seconds"),
+    ("lock", {"lock": "file"}, "lease, configmap, multi"),
+    ("mode", {"mode": "session"}, "application, native, standalone"),
+    ("mode", {"mode": "native", "workload": "StatefulSet", "replicas": 1}, "no access"),
+    ("master", {"mode": "standalone"}, "URL of a Spark master"),
+    ("master", {"master": "spark://m:7077"}, "no master to name"),
+    ("standbyExecutors", {"mode": "native", "standbyExecutors": 3}, "no more than executors"),
+    ("memory", {"memory": "lots"}, "a quantity"),
+    ("memory", {"memory": "1Gi"}, "beside it"),
+    ("driverMemory", {"driverMemory": "1024"}, "as Spark writes it"),
+    ("spread", {"spread": "never"}, "preferred, required"),
+    ("bucketKind", {"bucketKind": "minio"}, "one of existing"),
+    ("bucketKind", {"bucketKind": "gcs"}, "cannot be fenced"),
+    ("bucket", {"bucket": ""}, "a bucket's name"),
+    ("bucket", {"bucket": "s3://flights"}, "a bucket's name"),
+    ("bucketEndpoint", {"bucketKind": "s3"}, "server's URL"),
+    ("bucketEndpoint", {"bucketEndpoint": "minio:9000"}, "a URL"),
+    ("bucketEndpoint", {"bucketKind": "aws", "bucketEndpoint": "https://x.example"}, "knows its own"),
+    ("bucketSecret", {"bucketKind": "incluster"}, "no credentials"),
+    ("bucketSecret", {"bucketEndpoint": "https://x.example"}, "no credentials"),
+    ("bucketSecretKey", {"bucketAccessKey": "a"}, "belong together"),
+    ("bucketSecret", {"bucketSecret": "s", "bucketAccessKey": "a", "bucketSecretKey": "b"}, "either"),
+    ("workloadIdentity", {"workloadIdentity": {"a": "b"}, "bucketSecret": "s"}, "either"),
+    ("egress", {"egress": ["everywhere"]}, "a CIDR"),
+    ("retain", {"production": True, "retain": False}, "purge only"),
+    ("bucketKind", {"production": True, "bucketKind": "incluster", "bucketSecret": "s"}, "for development"),
+    ("image", {"production": True, "image": "flights"}, "tag of its own"),
+    ("image", {"production": True, "image": "localhost:5000/flights:latest"}, "tag of its own"),
+    ("replicas", {"production": True, "replicas": 1}, "a standby"),
+]
+
+
+@pytest.mark.parametrize(("key", "wrong", "said"), WRONG, ids=[f"{key}-{wrong}"[:70] for key, wrong, _ in WRONG])
+def test_a_wrong_value_is_refused_by_its_key_with_a_remedy(key: str, wrong: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings_from({**LEAST, **wrong})
+    assert refused.value.where == f"understudy:{key}"
+    assert said in str(refused.value)
+    assert refused.value.remedy
+
+
+def test_a_key_that_is_not_declared_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(SettingsError, match="understudy:replica: no such key. Did you mean replicas?"):
+        complete({"replica": 2})
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown() -> None:
+    with pytest.raises(SettingsError) as refused:
+        complete({"bucketSecretKey": ["hush-hush"]})
+    assert "hush-hush" not in str(refused.value)
+
+
+def test_settings_show_no_secret() -> None:
+    settings = settings_from({**LEAST, "bucketAccessKey": "AKIA", "bucketSecretKey": "hush-hush"})
+    assert "hush-hush" not in repr(settings)
+    assert "AKIA" not in repr(settings)
+
+
+def test_the_least_is_enough() -> None:
+    settings = settings_from(LEAST)
+    assert settings.run.replicas == 2
+    assert settings.keeps
+    assert settings.job.job == "flights"
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_the_stacks_are_sound(stack: str) -> None:
+    text = (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+    config = yaml.safe_load(text)["config"]
+    keys_made_by_make_up = {"bucketAccessKey": "understudy", "bucketSecretKey": "generated"} if stack == "dev" else {}
+    settings = settings_from(
+        {**{name.partition(":")[2]: value for name, value in config.items()}, **keys_made_by_make_up}
+    )
+    assert settings.safety.production is (stack == "prod")
+    assert settings.keeps
+
+
+def test_every_key_says_what_it_is_and_has_a_default_of_its_type() -> None:
+    assert complete({}) == {name: key.default for name, key in keys().items()}
+    for name, key in keys().items():
+        assert complete({name: key.default})  # the default passes its own type
+        assert re.match(r"^[A-Z0-9].*[.:a-z]$", key.description) or key.description[0].islower(), name
+        assert len(key.description) > 15, name
+
+
+def test_the_engine_s_text_is_read_by_the_declared_type() -> None:
+    found = read(
+        {"replicas": "3", "production": "true", "arguments": '["a"]', "environment": '{"A":"1"}', "image": "x:1"}
+    )
+    assert found == {"replicas": 3, "production": True, "arguments": ["a"], "environment": {"A": "1"}, "image": "x:1"}
+    with pytest.raises(SettingsError, match=r"understudy:replicas: 'three' is no integer"):
+        read({"replicas": "three"})
+
+
+@given(st.integers(1, 10**6), st.sampled_from(["Ki", "Mi", "Gi", "k", "M", "G", "m", ""]))
+def test_quantities_are_read_as_kubernetes_reads_them(number: int, unit: str) -> None:
+    factor = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "k": 10**3, "M": 10**6, "G": 10**9, "m": 0.001, "": 1}[unit]
+    assert quantity(f"{number}{unit}") == pytest.approx(number * factor)
+
+
+@given(st.integers(1, 10**4), st.sampled_from("kmgt"))
+def test_memory_is_read_as_spark_reads_it(number: int, unit: str) -> None:
+    assert java_bytes(f"{number}{unit}") == number * 1024 ** (1 + "kmgt".index(unit))
+    assert java_bytes(f"{number}{unit.upper()}b") == java_bytes(f"{number}{unit}")
+
+
+@given(st.text(max_size=12))
+def test_what_is_no_amount_is_none(text: str) -> None:
+    for parse in (quantity, java_bytes):
+        found = parse(text)
+        assert found is None or found > 0
