@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from e2e.cluster.layout import REPOSITORY
 from e2e.deployer import Deployer
 from e2e.kubectl import Cluster
@@ -42,8 +44,12 @@ class EngineStack:
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
         self.name = f"pulumi {_pulumi('version').strip()}"
-        self._config = directory / "Pulumi.e2e.yaml"
-        directory.mkdir(parents=True, exist_ok=True)
+        # A project of its own, whose program is this one: the repository's stacks are not the test's to write.
+        self._project = directory / "project"
+        self._config = self._project / "stacks" / f"Pulumi.{STACK}.yaml"
+        self._config.parent.mkdir(parents=True)
+        for name in ("Pulumi.yaml", "infra"):
+            (self._project / name).symlink_to(REPOSITORY / name)
         state = directory / "state"
         state.mkdir(exist_ok=True)
         self._environment = {
@@ -55,29 +61,29 @@ class EngineStack:
             "PYTHONPATH": "",
         }
         self._context = cluster.context
-        self._run("install")
+        self._run("install", "--no-plugins")  # `up` gets the provider if it is not on PATH
         self._run("stack", "init", STACK)
 
     def up(self, given: Mapping[str, Any], *, refresh: bool = False) -> int:
-        self._config.unlink(missing_ok=True)
-        for key, value in {**given, "context": self._context}.items():
-            text = value if isinstance(value, str) else json.dumps(value)
-            secret = ["--secret"] if keys()[key].secret else []
-            if isinstance(value, str | int | bool):
-                self._run("config", "set", *secret, "--config-file", str(self._config), "--", key, text)
-            else:
-                self._run("config", "set", "--config-file", str(self._config), "--", key, text)
+        told = {**given, "context": self._context}
+        # The file also holds what its secrets are encrypted with.
+        file = yaml.safe_load(self._config.read_text(encoding="utf-8")) if self._config.exists() else {}
+        file["config"] = {f"understudy:{key}": value for key, value in told.items() if not keys()[key].secret}
+        self._config.write_text(yaml.safe_dump(file), encoding="utf-8")
+        for key, value in told.items():
+            if keys()[key].secret:
+                self._run("config", "set", "--secret", key, value)
         options = ["--yes", "--skip-preview", "--json", *(["--refresh"] if refresh else [])]
-        said = self._run("up", *options, "--config-file", str(self._config))
-        summary = json.loads(said[said.index("{") :])["changeSummary"]
+        said = self._run("up", *options)
+        events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        (summary,) = (each["summaryEvent"]["resourceChanges"] for each in events if "summaryEvent" in each)
         return sum(count for kind, count in summary.items() if kind != "same")
 
     def destroy(self) -> None:
-        self._run("destroy", "--yes", "--skip-preview", "--exclude-protected", "--config-file", str(self._config))
+        self._run("destroy", "--yes", "--skip-preview", "--exclude-protected")
 
     def _run(self, *arguments: str) -> str:
-        stack = ["--stack", STACK] if arguments[0] in {"up", "destroy", "config"} else []
-        return _pulumi(*arguments, *stack, environment=self._environment)
+        return _pulumi("--cwd", str(self._project), *arguments, environment=self._environment)
 
 
 class SdkStack:
@@ -99,6 +105,7 @@ class SdkStack:
 
 @contextmanager
 def stack(cluster: Cluster, directory: Path) -> Iterator[Stack]:
+    directory.mkdir(parents=True, exist_ok=True)
     made: Stack = (EngineStack if shutil.which("pulumi") else SdkStack)(cluster, directory)
     (directory / "deployed-by.txt").write_text(f"{made.name}\n")
     print(f"deployed by {made.name}")
@@ -107,8 +114,7 @@ def stack(cluster: Cluster, directory: Path) -> Iterator[Stack]:
 
 def _pulumi(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
-        ["pulumi", *arguments, "--non-interactive"] if arguments != ("version",) else ["pulumi", "version"],
-        cwd=REPOSITORY,
+        ["pulumi", "--non-interactive", *arguments],
         env=environment,
         capture_output=True,
         text=True,

@@ -147,11 +147,13 @@ class Deployer(mocks.MockMonitor):
         )
         options = ["--server-side", "--field-manager", manager, "--filename", "-"]
         text = json.dumps(declared)
-        self._cluster.kubectl("apply", *options, stdin=text)
         if before is None:
             self._changes.created.append(urn)
-        elif _essence(self._live(known)) != _essence(live):
+        elif not _has(live, declared):
             self._changes.updated.append(urn)
+        else:
+            return
+        self._cluster.kubectl("apply", *options, stdin=text)
 
     def _live(self, known: Known) -> Any:
         found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
@@ -197,11 +199,10 @@ def _open(value: Any) -> Any:
     return [_open(each) for each in value] if isinstance(value, list) else value
 
 
-def _essence(live: Any) -> Any:
-    """An object without what every request changes."""
-    if live is None:
-        return None
-    metadata = {
-        key: value for key, value in live["metadata"].items() if key not in {"managedFields", "resourceVersion"}
-    }
-    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
+def _has(live: Any, declared: Any) -> bool:
+    """Whether everything declared is there as declared, whatever else is. What others wrote meanwhile is not compared."""
+    if isinstance(declared, dict):
+        return isinstance(live, dict) and all(_has(live.get(key), each) for key, each in declared.items())
+    if isinstance(declared, list):
+        return isinstance(live, list) and len(live) == len(declared) and all(map(_has, live, declared))
+    return bool(live == declared) or (not live and not declared)

@@ -41,7 +41,11 @@ def bundled(
 
 
 def ha_objects(bundled: Bundled) -> dict[str, Any]:
-    return {f"{kind}/{name}": bundled.get(kind, name) for kind, names in HA.items() for name in names}
+    return {
+        f"{kind}/{name}": bundled.get(kind, name, "--show-managed-fields")
+        for kind, names in HA.items()
+        for name in names
+    }
 
 
 def content(found: dict[str, Any]) -> str:
