@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from e2e import evidence, images, manifests, objects
+from e2e import crds, evidence, images, manifests, objects
 from e2e.broker import Topic
 from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
+from e2e.helm import Helm, find_helm
 from e2e.kubectl import Cluster, NoCluster, attach, await_value
 from e2e.production import Production
 
@@ -48,6 +49,21 @@ def cluster(pytestconfig: pytest.Config) -> Cluster:
         pytest.exit(str(problem), returncode=2)
     pytestconfig.stash[_cluster] = found
     return found
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    try:
+        return Helm(find_helm(Layout.default()))
+    except NoCluster as problem:
+        pytest.exit(str(problem), returncode=2)
+
+
+@pytest.fixture(scope="session")
+def operator_kinds(cluster: Cluster) -> Iterator[None]:
+    """The API server knows what prometheus-operator reads, whether or not there is one."""
+    with crds.of_prometheus_operator(cluster):
+        yield
 
 
 @pytest.fixture(autouse=True)
