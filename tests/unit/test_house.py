@@ -120,7 +120,7 @@ def test_every_make_target_the_documents_name_exists() -> None:
 
 
 def test_every_link_between_documents_leads_somewhere() -> None:
-    rooms = ("docs", "requirements", "hooks/image")
+    rooms = ("docs", "requirements", "hooks/image", "charts", "e2e")
     for page in [*HOUSE.glob("*.md"), *(page for room in rooms for page in (HOUSE / room).rglob("*.md"))]:
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page}: {link}"
