@@ -18,7 +18,11 @@ _QUESTIONS = {
     "pods.txt": ("get", "pods", "--output=wide"),
     "pods.yaml": ("get", "pods", "--output=yaml"),
     "documents.yaml": ("get", "configmaps,leases.coordination.k8s.io", "--output=yaml"),
-    "workloads.yaml": ("get", "deployments,statefulsets,services,poddisruptionbudgets", "--output=yaml"),
+    "workloads.yaml": (
+        "get",
+        "deployments,statefulsets,services,poddisruptionbudgets,persistentvolumeclaims",
+        "--output=yaml",
+    ),
 }
 
 

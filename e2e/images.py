@@ -13,6 +13,8 @@ FLIGHTS = "understudy-flights:dev"
 #: The same with what Spark needs to read Kafka; and a broker.
 KAFKA_FLIGHTS = "understudy-kafka-flights:e2e"
 BROKER = "understudy-kafka-broker:e2e"
+#: What the charts object-store and zookeeper run, in one.
+COMPANIONS = "understudy-companions:e2e"
 
 _ARCHIVES = REPOSITORY / "build" / "e2e" / "images"
 
@@ -31,6 +33,15 @@ def kafka(name: str) -> Path:
     command = ["docker", "build", "--quiet", "--target", target, "--tag", name, "--file", "e2e/kafka/Dockerfile"]
     subprocess.run([*command, "build/kafka"], cwd=REPOSITORY, check=True)
     return saved(name)
+
+
+def companions() -> Path:
+    """Stands in for the images of two charts: versitygw and ZooKeeper, where those have them."""
+    _identity("understudy:dev")
+    subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), "companions"], cwd=REPOSITORY, check=True)
+    command = ["docker", "build", "--quiet", "--tag", COMPANIONS, "--file", "e2e/companions/Dockerfile"]
+    subprocess.run([*command, "build/companions"], cwd=REPOSITORY, check=True)
+    return saved(COMPANIONS)
 
 
 def saved(name: str) -> Path:

@@ -125,6 +125,28 @@ class Cluster:
             finally:
                 forwarding.terminate()
 
+    @contextmanager
+    def forward(self, namespace: str, service: str, port: int) -> Iterator[int]:
+        """A port of this machine that leads to a Service's, through the API server and so into whichever cluster."""
+        command = [self.program, "--context", self.context, "--namespace", namespace]
+        forwarding = subprocess.Popen(
+            [*command, "port-forward", f"service/{service}", f":{port}"],
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with forwarding:
+            try:
+                assert forwarding.stdout is not None
+                assert forwarding.stderr is not None
+                found = re.search(r"127\.0\.0\.1:(\d+)", forwarding.stdout.readline())
+                if found is None:
+                    raise NoCluster(f"port-forward to {service}: {forwarding.stderr.read().strip()}")
+                yield int(found.group(1))
+            finally:
+                forwarding.terminate()
+
     def apply(self, namespace: str, *objects: Mapping[str, Any]) -> None:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
         self.kubectl("apply", "--namespace", namespace, "--filename", "-", stdin=content)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
-import re
 import secrets
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +28,7 @@ from e2e.kubectl import Cluster, NoCluster
 BINARY = REPOSITORY / "build" / "bin" / "versitygw"
 ARCHIVE = REPOSITORY / "build" / "e2e" / "images" / "versitygw.tar"
 IMAGE = "localhost/versitygw:e2e"
+_XML = "http://s3.amazonaws.com/doc/2006-03-01/"
 NAME, PORT, BUCKET, REGION = "objects", 7070, "understudy", "us-east-1"
 
 
@@ -61,24 +60,8 @@ class ObjectStore:
             pods = self.cluster.get(self.namespace, "pods", "--selector", f"app={NAME}")["items"]
             yield Bucket(PORT, self.bucket, self.key, self.secret, pods[0]["status"]["podIP"])
             return
-        command = [self.cluster.program, "--context", self.cluster.context, "--namespace", self.namespace]
-        forwarding = subprocess.Popen(
-            [*command, "port-forward", f"service/{NAME}", f":{PORT}"],
-            env=self.cluster.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        with forwarding:
-            try:
-                assert forwarding.stdout is not None
-                assert forwarding.stderr is not None
-                port = re.search(r"127\.0\.0\.1:(\d+)", forwarding.stdout.readline())
-                if port is None:
-                    raise NoCluster(f"port-forward to {NAME}: {forwarding.stderr.read().strip()}")
-                yield Bucket(int(port.group(1)), self.bucket, self.key, self.secret)
-            finally:
-                forwarding.terminate()
+        with self.cluster.forward(self.namespace, NAME, PORT) as port:
+            yield Bucket(port, self.bucket, self.key, self.secret)
 
 
 class Refusal(Exception):
@@ -91,7 +74,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """S3's four verbs that tests need, signed with version 4. Not for many megabytes."""
+    """What tests need of S3, signed with version 4. Not for many megabytes."""
 
     port: int
     bucket: str
@@ -119,6 +102,15 @@ class Bucket:
             after = page.findtext(f"{kind}NextContinuationToken") or ""
             if not after:
                 return found
+
+    def keep_versions(self) -> None:
+        """From now on an object that is overwritten stays, as an older version."""
+        said = f'<VersioningConfiguration xmlns="{_XML}"><Status>Enabled</Status></VersioningConfiguration>'
+        self._request("PUT", "", query={"versioning": ""}, body=said.encode())
+
+    def versions(self, name: str) -> int:
+        listed = ET.fromstring(self._request("GET", "", query={"versions": "", "prefix": name}))
+        return sum(each.findtext(f"{{{_XML}}}Key") == name for each in listed.iter(f"{{{_XML}}}Version"))
 
     def _request(
         self,

@@ -7,6 +7,7 @@
 #   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
 #   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
+#   tools/setup.sh companions       versitygw and ZooKeeper's jars, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
 #                                   containerd and the like, and Kubernetes itself, compiled once into ~/.cache/understudy
@@ -46,8 +47,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a | kafka | e2e | cluster) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, e2e, cluster)" ;;
+        python | spark43 | jar | s3 | s3a | kafka | companions | e2e | cluster) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, companions, e2e, cluster)" ;;
     esac
 done
 
@@ -118,7 +119,8 @@ missing_packages() { # words; A|B: one of them will do
     local python
     python=$(find_python) || echo "python3 python3-venv"
     if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
-        { wants kafka && ! [ -e build/kafka/.stamp ]; }; then
+        { wants kafka && ! [ -e build/kafka/.stamp ]; } ||
+        { wants companions && ! [ -e build/companions/.stamp ]; }; then
         find_jdk "${python:-python3}" >/dev/null || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
         command -v mvn >/dev/null || echo "maven"
     elif wants jar; then
@@ -264,13 +266,27 @@ kafka() {
     echo "$key" >"$target/.stamp"
 }
 
+# --------------------------------------------------------------------------------------------------------- companions
+companions() {
+    local target=build/companions home key
+    key=$(digest e2e/companions/pom.xml build/bin/.versitygw-stamp)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
+    home=$(find_jdk .venv/bin/python)
+    say "$target: ZooKeeper, from Maven"
+    rm -rf "$target"
+    logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -f e2e/companions/pom.xml package
+    cp build/bin/versitygw "$target/"
+    echo "$key" >"$target/.stamp"
+}
+
 install_missing
 environment .venv requirements/spark-4.2.txt
 if wants spark43; then environment .venv-4.3 requirements/spark-4.3.txt; fi
 if wants jar; then jar; fi
-if wants s3 || wants e2e || wants cluster; then versitygw; fi
+if wants s3 || wants companions || wants e2e || wants cluster; then versitygw; fi
 if wants s3a; then s3a; fi
 if wants kafka; then kafka; fi
+if wants companions; then companions; fi
 if wants cluster; then
     go_for e2e/cluster/kube e2e/cluster/dns
     GO=$go .venv/bin/python -m e2e.cluster build
