@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 
 from bench import observer
-from e2e import deployments
+from e2e import deployments, metrics
+from e2e.helm import Helm
 from e2e.kubectl import await_value
-from e2e.production import CALM, CLUSTER, PATIENCE, WHOLE, Production, counted
+from e2e.production import CALM, CLUSTER, PATIENCE, WHOLE, Failed, Production, counted
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
@@ -154,6 +156,32 @@ def test_what_an_operator_sees(production: Production) -> None:
     for document in production.job.documents:
         assert production.get("configmap", document)["metadata"].get("ownerReferences") is None
     assert production.get("lease", f"{CLUSTER}-lock")["metadata"].get("ownerReferences") is None
+
+
+@pytest.mark.usefixtures("operator_kinds")
+def test_every_metric_of_the_board_and_of_the_alerts_is_there(production: Production, helm: Helm) -> None:
+    """And would be found: behind the Service that the chart's ServiceMonitor names is every replica, and nothing else."""
+    helm.install(production.cluster, production.namespace, "monitoring", "monitoring", {"clusterIds": [CLUSTER]})
+    board = json.loads(production.get("configmap", "monitoring-dashboard")["data"]["understudy.json"])
+    rules = production.get("prometheusrules.monitoring.coreos.com", "monitoring")
+    questions = [*metrics.asked_by_board(board), *metrics.asked_by_rules(rules)]
+    assert len(metrics.wanted(questions)) > 10
+
+    def missing() -> list[metrics.Wanted]:
+        return metrics.missing(questions, [production.metrics(pod) for pod in production.pods()])
+
+    with suppress(Failed):
+        production.wait_for(lambda: not missing(), "every metric", 120)
+    assert missing() == []
+
+    def scraped() -> set[str]:
+        slices = production.get("endpointslices", "-l", f"kubernetes.io/service-name=monitoring-{CLUSTER}")["items"]
+        return {address for each in slices for end in each["endpoints"] or [] for address in end["addresses"]}
+
+    replicas = {pod["status"]["podIP"] for pod in production.pods()}
+    with suppress(Failed):
+        production.wait_for(lambda: scraped() == replicas, "replicas behind the Service", 30)
+    assert scraped() == replicas
 
 
 def test_every_row_is_there_once_and_epochs_only_grew(production: Production) -> None:
