@@ -78,17 +78,19 @@ class TestAnObjectStore:
     POD, CLAIM = "objects-object-store-0", "objects-object-store"
 
     @pytest.fixture(scope="class")
-    def keys(self) -> Mapping[str, str]:
+    @classmethod
+    def keys(cls) -> Mapping[str, str]:
         return {"accessKey": "understudy", "secretKey": secrets.token_hex(16)}
 
     @pytest.fixture(scope="class")
+    @classmethod
     def values(
-        self, cluster: Cluster, namespace: str, helm: Helm, common: Values, storage: Values, keys: Mapping[str, str]
+        cls, cluster: Cluster, namespace: str, helm: Helm, common: Values, storage: Values, keys: Mapping[str, str]
     ) -> Values:
         """Installed with these."""
         values = {**common, "credentials": keys, "buckets": ["first"], "persistence": storage}
         helm.install(cluster, namespace, "objects", "object-store", values)
-        await_ready(cluster, namespace, self.POD)
+        await_ready(cluster, namespace, cls.POD)
         return values
 
     @contextmanager
@@ -171,20 +173,23 @@ class TestZooKeeper:
     SINGLE = "single-zookeeper-0"
 
     @pytest.fixture(scope="class")
-    def values(self, common: Values, storage: Values) -> Values:
+    @classmethod
+    def values(cls, common: Values, storage: Values) -> Values:
         return {**common, "heap": "96m", "persistence": storage}
 
     @pytest.fixture(scope="class")
-    def ensemble(self, cluster: Cluster, namespace: str, helm: Helm, values: Values) -> None:
+    @classmethod
+    def ensemble(cls, cluster: Cluster, namespace: str, helm: Helm, values: Values) -> None:
         helm.install(cluster, namespace, "zookeeper", "zookeeper", values)
-        for server in self.SERVERS:
+        for server in cls.SERVERS:
             await_ready(cluster, namespace, server)
 
     @pytest.fixture(scope="class")
-    def single(self, cluster: Cluster, namespace: str, helm: Helm, values: Values, storage: Values) -> None:
+    @classmethod
+    def single(cls, cluster: Cluster, namespace: str, helm: Helm, values: Values, storage: Values) -> None:
         alone = {**values, "replicas": 1, "persistence": {**storage, "keep": False}}
         helm.install(cluster, namespace, "single", "zookeeper", alone)
-        await_ready(cluster, namespace, self.SINGLE)
+        await_ready(cluster, namespace, cls.SINGLE)
 
     @staticmethod
     def inside(cluster: Cluster, namespace: str, pod: str, *command: str) -> str:
