@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
+.PHONY: help setup jar image load up down render demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -10,6 +10,8 @@ N ?= 8
 IMAGE ?= understudy:dev
 BASE_IMAGE ?=
 KEEP ?=
+# Which stack `make up`, `make down` and `make render` are about: stacks/Pulumi.$(STACK).yaml.
+STACK ?= dev
 # More arguments for pytest, for example: make test ARGS='tests/unit -k token'
 ARGS ?=
 
@@ -27,6 +29,10 @@ help:
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
 	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
+	@echo 'make load          bring that image into the cluster of the current context (kind, minikube)'
+	@echo 'make up            a stack of the bundle, by pulumi: STACK=dev, or prod, or one of your own (docs/bundle.md)'
+	@echo 'make down          take it down again; HA data and bucket stay'
+	@echo 'make render        the manifests of a stack, for Argo CD, Flux or kubectl'
 	@echo 'make lock          write requirements/*.txt again (UPGRADE=1: with the newest versions)'
 	@echo 'make clean         remove what was built; the virtual environments stay'
 
@@ -39,6 +45,19 @@ jar:
 image:
 	@tools/setup.sh jar s3a
 	@IMAGE='$(IMAGE)' BASE_IMAGE='$(BASE_IMAGE)' KEEP='$(KEEP)' hooks/image/build
+
+load:
+	@tools/load-image.sh $(or $(IMAGE),understudy:dev)
+
+up:
+	@tools/stack.sh up $(STACK)
+
+down:
+	@tools/stack.sh down $(STACK)
+
+render:
+	@tools/setup.sh python >&2
+	@PYTHONPATH=hooks $(PYTHON) -m infra.render $(STACK)
 
 demo:
 	@tools/setup.sh jar

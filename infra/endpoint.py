@@ -1,7 +1,10 @@
-"""Where the object store is that charts/object-store makes."""
+"""The object store that charts/object-store makes: where it is, and what the chart is told."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from infra.manifests.command import bucket_secret
 from infra.settings import Settings
 
 
@@ -15,3 +18,18 @@ def endpoint_of(settings: Settings) -> str:
     if settings.bucket.kind == "incluster":
         return f"http://{included_name(settings)}.{settings.namespace}.svc:7070"
     return settings.bucket.endpoint
+
+
+def included_values(settings: Settings) -> dict[str, Any]:
+    bucket = settings.bucket
+    values: dict[str, Any] = {
+        "fullnameOverride": included_name(settings),
+        "buckets": [bucket.name],
+        "region": bucket.region,
+        "credentials": {"existingSecret": bucket_secret(settings)},
+        "persistence": {"keep": settings.keeps, "storageClass": settings.room.storage_class},
+    }
+    if bucket.image:
+        repository, _, tag = bucket.image.rpartition(":")
+        values["image"] = {"repository": repository, "tag": tag, "pullPolicy": settings.job.pull_policy}
+    return values

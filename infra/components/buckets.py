@@ -12,8 +12,7 @@ from pulumi_kubernetes import helm
 
 from infra.components.ha_state import kept
 from infra.declared import PROJECT
-from infra.endpoint import included_name
-from infra.manifests.command import bucket_secret
+from infra.endpoint import included_name, included_values
 from infra.settings import Settings
 from understudy.errors import EnvironmentProblem
 
@@ -68,17 +67,11 @@ class IncludedBucket:
     """charts/object-store in the stack's own namespace, for development and tests."""
 
     def __init__(self, settings: Settings, options: pulumi.ResourceOptions) -> None:
-        name = included_name(settings)
         chart = helm.v4.Chart(
-            name,
+            included_name(settings),
             chart=str(PROJECT / "charts" / "object-store"),
             namespace=settings.namespace,
-            values={
-                "fullnameOverride": name,
-                "buckets": [settings.bucket.name],
-                "credentials": {"existingSecret": bucket_secret(settings)},
-                "persistence": {"keep": settings.keeps},
-            },
+            values=included_values(settings),
             opts=options,
         )
         self.ready: list[pulumi.Resource] = [chart]

@@ -61,6 +61,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("bucketEndpoint", {"bucketKind": "s3"}, "server's URL"),
     ("bucketEndpoint", {"bucketEndpoint": "minio:9000"}, "a URL"),
     ("bucketEndpoint", {"bucketKind": "aws", "bucketEndpoint": "https://x.example"}, "knows its own"),
+    ("bucketImage", {"bucketImage": "versitygw:1"}, "runs no server"),
+    (
+        "bucketImage",
+        {"bucketKind": "incluster", "bucketSecret": "s", "bucketImage": "host:5000/versitygw"},
+        "with a tag",
+    ),
     ("bucketSecret", {"bucketKind": "incluster"}, "no credentials"),
     ("bucketSecret", {"bucketEndpoint": "https://x.example"}, "no credentials"),
     ("bucketSecretKey", {"bucketAccessKey": "a"}, "belong together"),

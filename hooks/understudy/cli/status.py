@@ -35,7 +35,8 @@ def status(
     context: Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")] = "",
     lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease, configmap or multi.")] = "lease",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    watch: Annotated[float, typer.Option(help="Print again every so many seconds; 0 prints once.")] = 0.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Print again and again.")] = False,
+    interval: Annotated[float, typer.Option(help="Seconds between two looks, with --watch.")] = 2.0,
 ) -> None:
     """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed.
 
@@ -54,9 +55,9 @@ def status(
         text = json.dumps(asdict(now), indent=2) if as_json else "\n".join(now.lines(time.time()))
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
-        if watch <= 0:
+        if not watch:
             return
-        time.sleep(watch)
+        time.sleep(max(interval, 0.1))
         sys.stdout.write("\n")
 
 

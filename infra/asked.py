@@ -1,0 +1,83 @@
+"""The completed configuration, asked key by key. Each answer is of its form, or refused with the key, the value and an example."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from infra.quantities import java_bytes, quantity
+from understudy.errors import SettingsError
+
+_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+#: ``understudy run`` reads these, and the builders set them.
+_OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    values: Mapping[str, Any]
+
+    def value(self, key: str) -> Any:
+        return self.values[key]
+
+    def text(self, key: str) -> str:
+        return str(self.values[key]).strip()
+
+    def needed(self, key: str, what: str, example: str) -> str:
+        if not self.text(key):
+            raise wrong(key, "", f"{what} is needed", example)
+        return self.text(key)
+
+    def one_of(self, key: str, choices: tuple[str, ...]) -> str:
+        if self.text(key) not in choices:
+            raise wrong(key, self.text(key), f"one of {', '.join(choices)}", choices[0])
+        return self.text(key)
+
+    def at_least(self, key: str, least: int) -> int:
+        if self.value(key) < least:
+            raise wrong(key, self.value(key), f"at least {least}", max(least, 2))
+        return int(self.value(key))
+
+    def label(self, text: str, key: str) -> str:
+        if not _LABEL.match(text):
+            raise wrong(key, text, "a DNS label: lower-case letters, digits and inner hyphens, up to 63", "streaming")
+        return text
+
+    def quantity(self, key: str) -> str:
+        if quantity(self.text(key)) is None:
+            raise wrong(key, self.text(key), "a quantity of Kubernetes, above 0", "2Gi")
+        return self.text(key)
+
+    def java(self, key: str) -> str:
+        if java_bytes(self.text(key)) is None:
+            raise wrong(key, self.text(key), "memory as Spark writes it", "1g")
+        return self.text(key)
+
+    def variables(self, key: str) -> dict[str, str]:
+        for name in self.value(key):
+            if not _VARIABLE.match(name) or name in _OURS:
+                raise wrong(key, name, f"names of variables, and none of {', '.join(_OURS)}", "LOG_LEVEL")
+        return {name: str(value) for name, value in self.value(key).items()}
+
+    def reference(self, name: str, to: str) -> tuple[str, str]:
+        secret, slash, key = to.partition("/")
+        if not (slash and _LABEL.match(secret) and key):
+            raise wrong("secretEnvironment", f"{name}: {to}", "SECRET/KEY for each name", "API_KEY: flights-api/key")
+        return secret, key
+
+    def network(self, text: str) -> str:
+        try:
+            ipaddress.ip_network(text)
+        except ValueError as error:
+            raise wrong("egress", text, f"a CIDR ({error})", "10.0.0.0/8") from None
+        return text
+
+
+def wrong(key: str, value: object, rule: str, example: object = "", *, remedy: str = "") -> SettingsError:
+    """``value``: empty where the trouble is that there is none. Either an ``example`` or a ``remedy`` of its own."""
+    shown = f"{value!r} is refused; " if value != "" else ""
+    return SettingsError(f"{shown}{rule}", where=f"understudy:{key}", remedy=remedy or f"For example {example}")

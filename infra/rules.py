@@ -1,0 +1,149 @@
+"""Rules between keys. Values are never adjusted: a rule that is broken names the key to change."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.asked import wrong
+from infra.declared import PROJECT
+from infra.quantities import java_bytes, quantity
+from understudy.errors import SettingsError
+from understudy.settings import Timings, timings_from
+
+if TYPE_CHECKING:
+    from infra.settings import BucketSettings, Job, Run, Safety, Settings
+
+#: What one replica needs beside the heap of its driver's JVM: the JVM's own, Python, and the supervisor.
+_BESIDE_HEAP = 400 << 20
+_MIB = 1 << 20
+_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+
+
+def check(settings: Settings) -> None:
+    """Raises ``SettingsError`` for the first rule that is broken."""
+    _check_script(settings.job)
+    _check_run(settings)
+    _check_bucket(settings.bucket)
+    _check_credentials(settings.bucket, settings.safety)
+    if settings.safety.production:
+        _check_production(settings)
+
+
+def _check_script(job: Job) -> None:
+    if bool(job.script) == bool(job.script_file):
+        raise wrong("script", job.script, "either script (in the image) or scriptFile (here)", "/app/flights.py")
+    if not job.script_file:
+        return
+    path = Path(PROJECT, job.script_file)
+    if not path.is_file():
+        raise wrong("scriptFile", job.script_file, "a file, relative to Pulumi.yaml", "examples/flights.py")
+    if path.stat().st_size > 900_000:
+        raise wrong(
+            "scriptFile", job.script_file, "below 900 kB: a ConfigMap holds 1 MiB", remedy="Put it into the image"
+        )
+
+
+def _check_run(settings: Settings) -> None:
+    run, room = settings.run, settings.room
+    _check_timings(run, whole=not settings.on_volume)
+    if run.mode == "standalone" and not re.match(r"^spark://[^\s/:]+:\d+(,[^\s/:]+:\d+)*$", run.master):
+        raise wrong("master", run.master, "mode standalone needs the URL of a Spark master", "spark://master:7077")
+    if run.mode != "standalone" and run.master:
+        raise wrong(
+            "master",
+            run.master,
+            f"mode {run.mode} has no master to name",
+            remedy="Set mode to standalone, or leave master empty",
+        )
+    if run.standby_executors > run.executors:
+        raise wrong("standbyExecutors", run.standby_executors, f"no more than executors ({run.executors})", 1)
+    if settings.on_volume and run.replicas != 1:
+        raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
+    if settings.on_volume and run.mode == "native":
+        raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
+    heap, limit = java_bytes(run.driver_memory) or 0, quantity(room.memory) or 0
+    needed = int(heap * 1.1) + _BESIDE_HEAP
+    if limit < needed:
+        rule = f"below driverMemory {run.driver_memory} and what Python and the JVM need beside it, {needed // _MIB}Mi"
+        raise wrong("memory", room.memory, rule, f"{-(-needed // _MIB)}Mi")
+
+
+def _check_timings(run: Run, *, whole: bool) -> None:
+    """By the very rule that replicas check them with."""
+    try:
+        timings: Timings = timings_from(run.profile, run.timings)
+    except SettingsError as error:
+        key = "profile" if error.where == "--profile" else "timings"
+        raise SettingsError(f"{error.where}: {error.what}", where=f"understudy:{key}", remedy=error.remedy) from None
+    if whole and timings.lease != int(timings.lease):
+        raise wrong("timings", timings.lease, "a Kubernetes lock holds a lease of whole seconds", "lease: 20")
+
+
+def _check_bucket(bucket: BucketSettings) -> None:
+    if bucket.kind == "gcs":
+        rule = "checkpoints on gs:// cannot be fenced: the fence needs exclusive creates, which s3a:// has"
+        raise wrong("bucketKind", "gcs", rule, remedy="Use existing, with a bucket of S3")
+    if not _BUCKET.match(bucket.name):
+        raise wrong("bucket", bucket.name, "a bucket's name: 3 to 63 of a-z, 0-9, dots and hyphens", "flights-ha")
+    if bucket.endpoint and not re.match(r"^https?://[^\s/]+/?$", bucket.endpoint):
+        raise wrong("bucketEndpoint", bucket.endpoint, "a URL without a path", "https://s3.example.com")
+    if bucket.kind == "s3" and not bucket.endpoint:
+        raise wrong("bucketEndpoint", "", "bucketKind s3 needs the server's URL", "https://s3.example.com")
+    if bucket.image and bucket.kind != "incluster":
+        raise wrong(
+            "bucketImage",
+            bucket.image,
+            f"bucketKind {bucket.kind} runs no server",
+            remedy="Leave it empty, or use bucketKind incluster",
+        )
+    if bucket.image and ":" not in bucket.image.rpartition("/")[2]:
+        raise wrong("bucketImage", bucket.image, "an image with a tag", "ghcr.io/versity/versitygw:v1.8.0")
+    if bucket.kind in {"aws", "incluster"} and bucket.endpoint:
+        raise wrong(
+            "bucketEndpoint",
+            bucket.endpoint,
+            f"bucketKind {bucket.kind} knows its own",
+            remedy="Leave it empty, or use bucketKind s3",
+        )
+
+
+def _check_credentials(bucket: BucketSettings, safety: Safety) -> None:
+    if bool(bucket.access_key) != bool(bucket.secret_key):
+        key = "bucketSecretKey" if bucket.access_key else "bucketAccessKey"
+        raise wrong(
+            key, "", "bucketAccessKey and bucketSecretKey belong together", remedy=f"pulumi config set --secret {key}"
+        )
+    if bucket.secret and bucket.access_key:
+        raise wrong(
+            "bucketSecret",
+            bucket.secret,
+            "either an existing Secret or keys to make one from",
+            remedy="Leave one of them out",
+        )
+    if not bucket.has_keys and (bucket.endpoint or bucket.kind == "incluster"):
+        rule = "no credentials: a server of your own knows no workload identity"
+        raise wrong("bucketSecret", "", rule, "bucketSecret: flights-bucket")
+    if bucket.has_keys and safety.identity:
+        raise wrong(
+            "workloadIdentity",
+            dict(safety.identity),
+            "either keys or a workload identity",
+            remedy="Leave one of them out",
+        )
+
+
+def _check_production(settings: Settings) -> None:
+    safety, image = settings.safety, settings.job.image
+    if not safety.retain and not safety.purge:
+        raise wrong(
+            "retain", "false", "in production HA data goes with purge only", remedy="Set purge, for one last destroy"
+        )
+    if settings.bucket.kind == "incluster":
+        raise wrong("bucketKind", "incluster", "the chart's object store is for development", "existing")
+    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
+    if "@sha256:" not in image and tag in {"", "latest"}:
+        raise wrong("image", image, "in production an image has a tag of its own or a digest", "flights:1.4.2")
+    if settings.run.replicas < 2 and not settings.on_volume:
+        raise wrong("replicas", settings.run.replicas, "in production there is a standby", 2)
