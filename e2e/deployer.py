@@ -18,7 +18,8 @@ from typing import Any
 from pulumi.runtime import mocks, rpc
 
 from e2e.cluster.layout import REPOSITORY, Layout
-from e2e.kubectl import Cluster, find_kubectl
+from e2e.helm import find_helm
+from e2e.kubectl import Cluster
 from tests.infra.recorder import Echo, perform
 
 _STACK = "pulumi:pulumi:Stack"
@@ -169,8 +170,7 @@ class Deployer(mocks.MockMonitor):
     def _install(self, request: Any) -> None:
         """A chart: what helm renders is applied. Taken down with its namespace only."""
         inputs = _open(rpc.deserialize_properties(request.object))
-        helm = Path(find_kubectl(Layout.default())).with_name("helm")
-        command = [str(helm), "template", request.name, inputs["chart"], "--namespace", inputs["namespace"]]
+        command = [find_helm(Layout.default()), "template", request.name, inputs["chart"], "--namespace", inputs["namespace"]]
         done = subprocess.run(
             [*command, "--values", "-"],
             input=json.dumps(inputs.get("values", {})),
@@ -181,9 +181,10 @@ class Deployer(mocks.MockMonitor):
         )
         if done.returncode:
             raise NotDone(f"helm template {inputs['chart']}: {done.stderr.strip()}")
-        self._cluster.kubectl(
-            "apply", "--server-side", "--namespace", inputs["namespace"], "--filename", "-", stdin=done.stdout
-        )
+        here = ["--namespace", inputs["namespace"]]
+        self._cluster.kubectl("apply", "--server-side", *here, "--filename", "-", stdin=done.stdout)
+        for each in self._cluster.kubectl("get", "statefulset", "--output", "name", *here).split():
+            self._cluster.kubectl("rollout", "status", each, *here, "--timeout=120s", timeout=150)
 
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

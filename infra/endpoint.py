@@ -27,7 +27,11 @@ def included_values(settings: Settings) -> dict[str, Any]:
         "buckets": [bucket.name],
         "region": bucket.region,
         "credentials": {"existingSecret": bucket_secret(settings)},
-        "persistence": {"keep": settings.keeps, "storageClass": settings.room.storage_class},
+        "persistence": {
+            "keep": settings.keeps,
+            "size": settings.room.storage_size,
+            "storageClass": settings.room.storage_class,
+        },
     }
     if bucket.image:
         repository, _, tag = bucket.image.rpartition(":")
