@@ -11,7 +11,7 @@ import pytest
 from e2e import manifests, metrics
 from e2e.helm import CHARTS, NAMES, Helm, Values
 from e2e.kubectl import Failed
-from tools.chart_tables import Chart
+from tools.tables import Chart
 
 #: What each chart wants to be told before it installs anything.
 TOLD: Mapping[str, Values] = {

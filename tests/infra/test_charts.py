@@ -16,7 +16,7 @@ from prometheus_client import generate_latest
 
 from e2e import metrics
 from tests.infra.recorder import record
-from tools.chart_tables import Chart, charts, with_table
+from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
 from understudy.messages import Standing
 from understudy.supervisor.health import FenceCounts, Health
@@ -71,9 +71,7 @@ class TestValues:
         assert unused == []
 
     def test_the_readme_has_them_all_as_they_are(self, chart: Chart) -> None:
-        assert chart.readme.read_text(encoding="utf-8") == with_table(chart), (
-            "call .venv/bin/python -m tools.chart_tables"
-        )
+        assert chart.readme.read_text(encoding="utf-8") == with_table(chart), "call .venv/bin/python -m tools.tables"
 
     def test_no_default_is_a_credential(self, chart: Chart) -> None:
         credentials = chart.values.get("credentials", {})

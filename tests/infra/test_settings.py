@@ -16,6 +16,7 @@ from infra.declared import PROJECT, complete, keys
 from infra.quantities import java_bytes, quantity
 from infra.settings import settings_from
 from tests.infra.recorder import LEAST
+from tools.tables import BUNDLE, with_keys
 from understudy.errors import SettingsError
 
 #: Key to blame, and what is set besides the least.
@@ -132,6 +133,10 @@ def test_every_key_says_what_it_is_and_has_a_default_of_its_type() -> None:
         assert complete({name: key.default})  # the default passes its own type
         assert re.match(r"^[A-Z0-9].*[.:a-z]$", key.description) or key.description[0].islower(), name
         assert len(key.description) > 15, name
+
+
+def test_the_page_lists_every_key() -> None:
+    assert BUNDLE.read_text(encoding="utf-8") == with_keys(), "call .venv/bin/python -m tools.tables"
 
 
 def test_the_engine_s_text_is_read_by_the_declared_type() -> None:

@@ -1,21 +1,24 @@
-"""The table of values in each chart's README, from its schema (what a value means) and its values.yaml (what it is by default).
+"""Tables that are written from what they describe; tests/infra fails when one is not up to date.
 
-.venv/bin/python -m tools.chart_tables        writes them; tests/infra/test_charts.py fails when they are not up to date
+.venv/bin/python -m tools.tables        writes them:
+
+values in each chart's README, from its schema (what a value means) and its values.yaml (what it is by default);
+keys of the bundle in docs/bundle.md, from Pulumi.yaml
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-CHARTS = Path(__file__).resolve().parents[1] / "charts"
-
-_BEGIN, _END = "<!-- values: written by tools/chart_tables.py -->", "<!-- end of values -->"
+ROOT = Path(__file__).resolve().parents[1]
+CHARTS = ROOT / "charts"
+BUNDLE = ROOT / "docs" / "bundle.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,23 @@ def charts() -> list[Chart]:
 
 def with_table(chart: Chart) -> str:
     """The README with the table as it should be."""
-    text = chart.readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    rows = [f"| `{path}` | {default} | {meaning} |" for path, default, meaning in _rows(chart.schema, chart.values, "")]
-    table = "\n".join(["| value | default | meaning |", "| --- | --- | --- |", *rows])
-    return f"{before}{_BEGIN}\n\n{table}\n\n{_END}{after}"
+    return _replaced(chart.readme, "values", "value", _rows(chart.schema, chart.values, ""))
+
+
+def with_keys() -> str:
+    """docs/bundle.md with the table as it should be."""
+    declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    rows = ((name, f"`{json.dumps(each['default'])}`", each["description"]) for name, each in declared.items())
+    return _replaced(BUNDLE, "keys", "key", rows)
+
+
+def _replaced(page: Path, what: str, first: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    begin, end = f"<!-- {what}: written by tools/tables.py -->", f"<!-- end of {what} -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    lines = [f"| `{path}` | {default} | {meaning} |" for path, default, meaning in rows]
+    table = "\n".join([f"| {first} | default | meaning |", "| --- | --- | --- |", *lines])
+    return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
 def _rows(schema: Mapping[str, Any], values: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, str]]:
@@ -78,3 +92,5 @@ if __name__ == "__main__":
     for each in charts():
         each.readme.write_text(with_table(each), encoding="utf-8")
         print(each.readme)
+    BUNDLE.write_text(with_keys(), encoding="utf-8")
+    print(BUNDLE)
