@@ -17,7 +17,7 @@ NAMESPACE = "understudy:"
 def given() -> dict[str, Any]:
     """Values by key, without the project's name before it. Raises ``SettingsError`` for text that is not of the declared type.
 
-    Secrets are read as they are: rules need them, and whoever registers one marks it (``Output.secret``).
+    Secrets are read as they are: rules need them.
     """
     everything = {**config.CONFIG.get(), **config.get_config_env()}
     found = {key.removeprefix(NAMESPACE): value for key, value in everything.items() if key.startswith(NAMESPACE)}

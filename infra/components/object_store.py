@@ -18,8 +18,7 @@ class ObjectStore(pulumi.ComponentResource):
         self.ready: list[pulumi.Resource] = []
         secret = key_secret(settings)
         if secret is not None:
-            values = {name: pulumi.Output.secret(value) for name, value in secret["stringData"].items()}
-            self.ready.append(declare({**secret, "stringData": values}, own))
+            self.ready.append(declare(secret, own))  # the SDK marks what a Secret holds as secret
         depending = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=self.ready))
         self.bucket = self._bucket(settings, depending)
         self.ready += self.bucket.ready

@@ -8,7 +8,7 @@ from infra.settings import Settings
 
 
 def key_secret(settings: Settings) -> Manifest | None:
-    """Only where keys are given and no Secret. Its values are secrets: who registers it has to say so."""
+    """Only where keys are given and no Secret."""
     bucket = settings.bucket
     if not bucket.access_key:
         return None
