@@ -25,3 +25,4 @@ done
 lock requirements/image.txt --constraints requirements/spark-4.2.txt pyproject.toml requirements/spark-4.2.in
 # What `pulumi install` installs, on any laptop: without the configuration that says Linux.
 lock infra/requirements.txt --no-config --group pyproject.toml:infra
+lock infra/requirements-aws.txt --no-config --group pyproject.toml:infra-aws --constraints infra/requirements.txt

@@ -29,17 +29,19 @@ class ExistingBucket:
 
 
 class AwsBucket:
-    """In the account and region of the AWS provider; pip install 'pulumi-aws' brings the SDK."""
+    """In the account and region of the AWS provider, whose SDK is an extra (requirements-aws.txt)."""
 
     def __init__(self, settings: Settings, parent: pulumi.Resource) -> None:
         try:
-            import pulumi_aws as aws
+            from pulumi_aws import s3
         except ImportError:
             raise EnvironmentProblem(
-                "needs the package pulumi-aws", where="understudy:bucketKind aws", remedy="pip install pulumi-aws"
+                "needs the package pulumi-aws",
+                where="understudy:bucketKind aws",
+                remedy=".venv-infra/bin/pip install -r infra/requirements-aws.txt",
             ) from None
         name, own = settings.bucket.name, pulumi.ResourceOptions(parent=parent)
-        bucket = aws.s3.Bucket(
+        bucket = s3.Bucket(
             name,
             bucket=name,
             force_destroy=settings.safety.purge,
@@ -47,10 +49,10 @@ class AwsBucket:
         )
         # What guards the bucket stays as long as it does.
         own = pulumi.ResourceOptions.merge(own, kept(settings))
-        versions = aws.s3.BucketVersioning(
+        versions = s3.BucketVersioning(
             name, bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=own
         )
-        shut = aws.s3.BucketPublicAccessBlock(
+        shut = s3.BucketPublicAccessBlock(
             name,
             bucket=bucket.bucket,
             block_public_acls=True,
@@ -59,7 +61,7 @@ class AwsBucket:
             restrict_public_buckets=True,
             opts=own,
         )
-        expiry = aws.s3.BucketLifecycleConfiguration(name, bucket=bucket.bucket, rules=lifecycle(settings), opts=own)
+        expiry = s3.BucketLifecycleConfiguration(name, bucket=bucket.bucket, rules=lifecycle(settings), opts=own)
         self.ready: list[pulumi.Resource] = [bucket, versions, shut, expiry]
 
 

@@ -135,3 +135,44 @@ class TestKeysOfTheBucket:
         (workload,) = of(seen, "Deployment")
         arguments = workload.inputs["spec"]["template"]["spec"]["containers"][0]["args"]
         assert any("WebIdentityTokenFileCredentialsProvider" in each for each in arguments)
+
+
+# The SDK's own: importing it is enough.
+@pytest.mark.filterwarnings("ignore:aws.* has been deprecated in favor of:DeprecationWarning")
+class TestABucketOnAws:
+    GIVEN: ClassVar = {"bucketKind": "aws", "expireRehearsalsDays": 3}
+
+    def of_aws(self, **given: Any) -> dict[str, Registered]:
+        seen = record(**self.GIVEN, **given)
+        return {each.type.rpartition(":")[2]: each for each in seen if each.type.startswith("aws:")}
+
+    def test_it_is_kept_and_in_production_protected_with_everything_that_guards_it(self) -> None:
+        found = self.of_aws(production=True)
+        assert set(found) == {
+            "Bucket",
+            "BucketVersioning",
+            "BucketPublicAccessBlock",
+            "BucketLifecycleConfiguration",
+        }
+        for each in found.values():
+            assert (each.retain, each.protect, each.parent) == (True, True, "understudy:infra:ObjectStore")
+        assert not found["Bucket"].inputs.get("forceDestroy")
+
+    def test_a_purge_takes_it_with_all_that_is_in_it(self) -> None:
+        found = self.of_aws(purge=True)
+        assert not any(each.retain or each.protect for each in found.values())
+        assert found["Bucket"].inputs["forceDestroy"] is True
+
+    def test_versions_are_on_and_public_access_is_off(self) -> None:
+        found = self.of_aws()
+        assert found["BucketVersioning"].inputs["versioningConfiguration"] == {"status": "Enabled"}
+        shut = found["BucketPublicAccessBlock"].inputs
+        for key in ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets"):
+            assert shut[key] is True
+
+    def test_nothing_expires_but_what_rehearsals_left(self) -> None:
+        rules = self.of_aws()["BucketLifecycleConfiguration"].inputs["rules"]
+        expiring = [rule for rule in rules if "expiration" in rule or "noncurrentVersionExpiration" in rule]
+        assert [(rule["filter"]["prefix"], rule["expiration"]["days"]) for rule in expiring] == [
+            ("flights/scratch/", 3)
+        ]
