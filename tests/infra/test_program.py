@@ -138,7 +138,7 @@ class TestKeysOfTheBucket:
 
 
 # The SDK's own: importing it is enough.
-@pytest.mark.filterwarnings("ignore:aws.* has been deprecated in favor of:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.* has been deprecated in favor of:DeprecationWarning")
 class TestABucketOnAws:
     GIVEN: ClassVar = {"bucketKind": "aws", "expireRehearsalsDays": 3}
 
