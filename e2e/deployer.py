@@ -170,7 +170,14 @@ class Deployer(mocks.MockMonitor):
     def _install(self, request: Any) -> None:
         """A chart: what helm renders is applied. Taken down with its namespace only."""
         inputs = _open(rpc.deserialize_properties(request.object))
-        command = [find_helm(Layout.default()), "template", request.name, inputs["chart"], "--namespace", inputs["namespace"]]
+        command = [
+            find_helm(Layout.default()),
+            "template",
+            request.name,
+            inputs["chart"],
+            "--namespace",
+            inputs["namespace"],
+        ]
         done = subprocess.run(
             [*command, "--values", "-"],
             input=json.dumps(inputs.get("values", {})),

@@ -185,7 +185,7 @@ class Production:
         return json.loads(self.proxy.get(f"/{group}/namespaces/{self.namespace}/{path}"))
 
     def pods(self) -> list[Any]:
-        return list(self._ask(f"pods?labelSelector=understudy.dev%2Fcluster%3D{CLUSTER}")["items"])
+        return list(self._ask(f"pods?labelSelector=app.kubernetes.io%2Finstance%3D{CLUSTER}")["items"])
 
     def lease(self) -> Any:
         return self._ask(f"leases/{CLUSTER}-lock", "apis/coordination.k8s.io/v1")

@@ -79,7 +79,7 @@ def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": CLUSTER},
-        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": CLUSTER}}},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"understudy.dev/cluster": CLUSTER}}},
     }
     production.cluster.apply(production.namespace, budget)
     node = production.leader()["spec"]["nodeName"]
@@ -90,7 +90,7 @@ def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
             node,
             "--ignore-daemonsets",
             "--delete-emptydir-data",
-            f"--pod-selector=app={CLUSTER}",
+            f"--pod-selector=understudy.dev/cluster={CLUSTER}",
             "--timeout=300s",
             timeout=320,
         )

@@ -102,7 +102,7 @@ def test_a_second_deployment_with_the_same_cluster_id_is_refused(production: Pro
     second = deployments.deployment(production.job)
     second["metadata"]["name"] = "second"
     for labels in (second["spec"]["selector"]["matchLabels"], second["spec"]["template"]["metadata"]["labels"]):
-        labels["app"] = "second"
+        labels["app.kubernetes.io/instance"] = "second"
     production.cluster.apply(production.namespace, second)
     try:
         said = await_value(lambda: refusal(production), 120, "nobody was refused")
@@ -115,7 +115,7 @@ def test_a_second_deployment_with_the_same_cluster_id_is_refused(production: Pro
 
 
 def refusal(production: Production) -> str | None:
-    for pod in production.get("pods", "-l", "app=second")["items"]:
+    for pod in production.get("pods", "-l", "app.kubernetes.io/instance=second")["items"]:
         for status in pod["status"].get("containerStatuses", []):
             end = status["state"].get("terminated") or status["lastState"].get("terminated")
             if end and end["exitCode"] == 5:

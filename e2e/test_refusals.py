@@ -28,7 +28,7 @@ def last_words(cluster: Cluster, job: Job) -> tuple[int, str]:
     """Exit code and log of the first container that ended."""
 
     def ended() -> tuple[int, str] | None:
-        for pod in cluster.get(job.namespace, "pods", "-l", f"app={job.cluster}")["items"]:
+        for pod in cluster.get(job.namespace, "pods", "-l", f"understudy.dev/cluster={job.cluster}")["items"]:
             for status in pod["status"].get("containerStatuses", []):
                 end = status["state"].get("terminated") or status["lastState"].get("terminated")
                 if end:

@@ -49,7 +49,7 @@ def _volume(name: str, storage_class: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {"understudy.dev/e2e": "true"}},
         "spec": {
             "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
+            "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": storage_class,
             "local": {"path": "/".join(["/var", *_BELOW_VAR, name])},

@@ -57,6 +57,7 @@ class Run:
     timings: Mapping[str, str]
     lock: str
     rehearse: str
+    restart_attempts: int
     mode: str
     cores: int
     master: str
@@ -165,6 +166,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         timings={name: str(value) for name, value in it.value("timings").items()},
         lock=it.one_of("lock", LOCKS),
         rehearse=it.one_of("rehearse", REHEARSALS),
+        restart_attempts=it.at_least("restartAttempts", 0),
         mode=it.one_of("mode", MODES),
         cores=it.at_least("cores", 1),
         master=it.text("master"),

@@ -36,6 +36,7 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     options += ["--profile", run.profile]
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]
+    options += ["--restart-attempts", str(run.restart_attempts)]
     options += ["--rehearse", run.rehearse, "--checkpoints", url(settings, "checkpoints")]
     options += ["--scratch", url(settings, "scratch")]
     if run.mode == "native":

@@ -120,7 +120,9 @@ def run(
         float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
     ] = 0.5,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
-    restart_delay: Annotated[float, typer.Option(help="Seconds before a driver is started again.")] = 1.0,
+    restart_delay: Annotated[
+        float, typer.Option(help="Seconds before a driver is started again; doubles with each failure, up to a minute.")
+    ] = 1.0,
     restart_window: Annotated[float, typer.Option(help="Seconds after which a failure is forgotten.")] = 600.0,
 ) -> None:
     """Run one replica of a PySpark script. Start it two or three times: one leads, the others rehearse and wait.

@@ -29,6 +29,7 @@ from understudy.messages import (
     Suspended,
 )
 from understudy.processes import time_namespace
+from understudy.supervisor import restart
 from understudy.supervisor.child import Driver
 from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded
 from understudy.supervisor.health import Health
@@ -210,7 +211,7 @@ class Drivers:
             self._standby_failures += 1
             self._log.say("standby-ended", reason, failures=self._standby_failures)
             await self.publish()
-            self.respawn(min(60.0, self._settings.restart_delay * 2 ** min(self._standby_failures - 1, 6)))
+            self.respawn(restart.backoff(self._standby_failures, self._settings.restart_delay))
         elif ended is not None and ended.code == 0:
             self._happen(Finished())
         else:
