@@ -18,7 +18,8 @@ def test_no_delay_is_longer_than_a_minute() -> None:
 
 def test_the_defaults_outlast_an_outage_of_five_minutes() -> None:
     """A driver that fails at once, again and again: when is the last one of the default ten attempts started?"""
-    at, failures = 0.0, (0.0,)
+    at = 0.0
+    failures: tuple[float, ...] = (0.0,)
     while isinstance(decision := decide(failures, at, attempts=10, delay=1.0, window=600.0), Restart):
         at += decision.delay
         failures = (*failures, at)

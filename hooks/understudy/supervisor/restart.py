@@ -22,7 +22,7 @@ class GiveUp:
 
 def backoff(failures: int, delay: float) -> float:
     """Seconds before the start that follows so many failures in a row: ``delay`` after the first, then twice as many each time."""
-    return min(LONGEST, delay * 2 ** min(failures - 1, 30))
+    return min(LONGEST, delay * 2.0 ** min(failures - 1, 30))
 
 
 def decide(failures: tuple[float, ...], now: float, *, attempts: int, delay: float, window: float) -> Restart | GiveUp:
