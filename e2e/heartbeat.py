@@ -74,8 +74,8 @@ class Heartbeat:
 
 
 @contextmanager
-def heartbeat(cluster: Cluster, claims: int, **over: Any) -> Iterator[Heartbeat]:
-    """The dev stack with these keys over its own, in a namespace that it makes; nothing is up yet. ``claims``: volumes it needs."""
+def heartbeat(cluster: Cluster, *, own_volume: bool = False, **over: Any) -> Iterator[Heartbeat]:
+    """The dev stack with these keys over its own, in a namespace that it makes; nothing is up yet. ``own_volume``: it needs one."""
     cluster.load(images.saved("understudy:dev"))
     cluster.load(images.companions())
     namespace = f"e2e-heartbeat-{secrets.token_hex(2)}"
@@ -83,7 +83,7 @@ def heartbeat(cluster: Cluster, claims: int, **over: Any) -> Iterator[Heartbeat]
     config = yaml.safe_load((REPOSITORY / "stacks" / "Pulumi.dev.yaml").read_text(encoding="utf-8"))["config"]
     here = {"namespace": namespace, "imagePullPolicy": "Never", "bucketImage": images.COMPANIONS}
     keys = {"bucketAccessKey": "understudy", "bucketSecretKey": secrets.token_hex(16)}
-    with volumes(cluster, namespace, claims) as storage_class, stack(cluster, directory / "stack") as made:
+    with volumes(cluster, namespace, 1, int(own_volume)) as storage_class, stack(cluster, directory / "stack") as made:
         given = {key.removeprefix("understudy:"): value for key, value in config.items()}
         try:
             yield Heartbeat(cluster, namespace, made, {**given, **here, **keys, "storageClass": storage_class, **over})

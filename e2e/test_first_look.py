@@ -18,7 +18,7 @@ from e2e.kubectl import Cluster, await_value
 
 @pytest.fixture(scope="module")
 def look(cluster: Cluster) -> Iterator[Heartbeat]:
-    with heartbeat(cluster, 1) as made:
+    with heartbeat(cluster) as made:
         yield made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,12 +32,11 @@ def last_words(cluster: Cluster, job: Job) -> tuple[int, str]:
         for pod in cluster.get(job.namespace, "pods", "-l", f"understudy.dev/cluster={job.cluster}")["items"]:
             for status in pod["status"].get("containerStatuses", []):
                 end = status["state"].get("terminated") or status["lastState"].get("terminated")
-                if end:
-                    name = pod["metadata"]["name"]
-                    try:
-                        return end["exitCode"], cluster.kubectl("logs", name, "-n", job.namespace, "--previous")
-                    except Failed:
-                        return end["exitCode"], cluster.kubectl("logs", name, "-n", job.namespace)
+                # The log of the one before this one, if there is one by now; a log that is being put away reads as empty.
+                for which in (["--previous"], []) if end else ():
+                    with suppress(Failed):
+                        if said := cluster.kubectl("logs", pod["metadata"]["name"], "-n", job.namespace, *which):
+                            return end["exitCode"], said
         return None
 
     return await_value(ended, 60, "no container ended")

@@ -14,7 +14,7 @@ POD = f"{CLUSTER}-0"
 
 @pytest.fixture(scope="module")
 def job(cluster: Cluster) -> Iterator[Heartbeat]:
-    with heartbeat(cluster, 2, workload="StatefulSet", replicas=1) as made:
+    with heartbeat(cluster, own_volume=True, workload="StatefulSet", replicas=1) as made:
         made.stack.up(made.given)
         yield made
 

@@ -16,8 +16,11 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 @contextmanager
-def volumes(cluster: Cluster, namespace: str, count: int) -> Iterator[str]:
-    """Room for ``count`` claims of up to 1 Gi; yields the storage class that they have to name, empty for the cluster's own."""
+def volumes(cluster: Cluster, namespace: str, count: int, alone: int = 0) -> Iterator[str]:
+    """Room for ``count`` claims of up to 1 Gi, and for ``alone`` more that are one pod's (ReadWriteOncePod).
+
+    Yields the storage class that they have to name, empty for the cluster's own.
+    """
     if not cluster.local:
         classes = cluster.get(namespace, "storageclasses")["items"]
         assert any((each["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true" for each in classes), (
@@ -25,12 +28,13 @@ def volumes(cluster: Cluster, namespace: str, count: int) -> Iterator[str]:
         )
         yield ""
         return
-    names = [f"{namespace}-{number}" for number in range(count)]
+    modes = ["ReadWriteOnce"] * count + ["ReadWriteOncePod"] * alone
+    names = [f"{namespace}-{number}" for number in range(len(modes))]
     home = Layout.default().disk("node1").joinpath(*_BELOW_VAR)
     for name in names:
         (home / name).mkdir(parents=True)
         os.chown(home / name, 10001, 10001)
-    cluster.apply("default", *[_volume(name, namespace) for name in names])
+    cluster.apply("default", *[_volume(name, namespace, mode) for name, mode in zip(names, modes, strict=True)])
     try:
         yield namespace
     finally:
@@ -41,7 +45,7 @@ def volumes(cluster: Cluster, namespace: str, count: int) -> Iterator[str]:
                 shutil.rmtree(home / name, ignore_errors=True)
 
 
-def _volume(name: str, storage_class: str) -> dict[str, Any]:
+def _volume(name: str, storage_class: str, mode: str) -> dict[str, Any]:
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node1"]}
     return {
         "apiVersion": "v1",
@@ -49,7 +53,7 @@ def _volume(name: str, storage_class: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {"understudy.dev/e2e": "true"}},
         "spec": {
             "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce", "ReadWriteOncePod"],
+            "accessModes": [mode],
             "persistentVolumeReclaimPolicy": "Retain",
             "storageClassName": storage_class,
             "local": {"path": "/".join(["/var", *_BELOW_VAR, name])},
