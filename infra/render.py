@@ -17,7 +17,7 @@ import yaml
 from infra.config import NAMESPACE, read
 from infra.declared import PROJECT
 from infra.endpoint import endpoint_of, included_name
-from infra.manifests.base import Manifest
+from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.settings import Settings, settings_from
@@ -38,7 +38,8 @@ def rendered(settings: Settings) -> list[Manifest]:
             where="understudy:bucketAccessKey",
             remedy="Make a Secret in the cluster, and name it in bucketSecret",
         )
-    return [*map(_marked, kept_objects(settings)), *passing_objects(settings, endpoint_of(settings))]
+    kept = [annotated(each, NEVER_PRUNED) for each in kept_objects(settings)]
+    return [*kept, *passing_objects(settings, endpoint_of(settings))]
 
 
 def stack_settings(stack: str, over: Mapping[str, Any]) -> Settings:
@@ -69,11 +70,6 @@ def notes(settings: Settings) -> list[str]:
             f" --set credentials.existingSecret={bucket_secret(settings)} --set 'buckets={{{settings.bucket.name}}}'"
         )
     return found
-
-
-def _marked(manifest: Manifest) -> Manifest:
-    metadata = manifest["metadata"]
-    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **NEVER_PRUNED}}}
 
 
 class _Plain(yaml.SafeDumper):

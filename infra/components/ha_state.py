@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.components.kinds import declare
-from infra.manifests.base import Manifest
+from infra.manifests.base import annotated
 from infra.manifests.ha import ha_objects, namespace
 from infra.settings import Settings
 
@@ -44,18 +44,13 @@ class HaState(pulumi.ComponentResource):
         if settings.create_namespace:
             # Deleting it would delete everything in it.
             options = pulumi.ResourceOptions.merge(own, kept(settings))
-            before.append(declare(_managed(namespace(settings)), options))
+            before.append(declare(annotated(namespace(settings), MANAGER), options))
         own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=before))
         # Drivers write all of it; a Lease's spec is their record, too.
         options = pulumi.ResourceOptions.merge(own, kept(settings, ignore=_WRITTEN_BY_DRIVERS))
-        objects = [declare(_managed(each), options) for each in ha_objects(settings)]
+        objects = [declare(annotated(each, MANAGER), options) for each in ha_objects(settings)]
         self.ready: list[pulumi.Resource] = [*before, *objects]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})
 
 
 _WRITTEN_BY_DRIVERS = ("data", "binaryData")
-
-
-def _managed(manifest: Manifest) -> Manifest:
-    metadata = manifest["metadata"]
-    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **MANAGER}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.manifests.base import Manifest, made
+from infra.manifests.base import Manifest, excused, made
 from infra.manifests.ha import ha_objects
 from infra.settings import Settings
 
@@ -27,7 +27,8 @@ def access(settings: Settings) -> list[Manifest]:
         found += _granted(settings, f"{settings.job.cluster}-ha", ha_rules(settings))
     if settings.run.mode == "native":
         found.append(_account(settings, executors_name(settings)))
-        found += _granted(settings, executors_name(settings), _EXECUTOR_RULES)
+        role, binding = _granted(settings, executors_name(settings), _EXECUTOR_RULES)
+        found += [role, excused(binding, _CREATES)]
     return found
 
 
@@ -60,6 +61,7 @@ _EXECUTOR_RULES: Sequence[Manifest] = (
         "verbs": ["create", "get", "list", "watch", "patch", "delete", "deletecollection"],
     },
 )
+_CREATES = {"access-to-create-pods": "In native mode executors are pods, and the driver makes them."}
 
 
 def _account(settings: Settings, name: str) -> Manifest:

@@ -42,3 +42,15 @@ def made(settings: Settings, version: str, kind: str, name: str, **rest: Any) ->
     """An object in the settings' namespace."""
     metadata = {"name": name, "namespace": settings.namespace, "labels": labels(settings)}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+def annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:
+    metadata = manifest["metadata"]
+    if not annotations:
+        return manifest
+    return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
+
+
+def excused(manifest: Manifest, reasons: Mapping[str, str]) -> Manifest:
+    """What kube-linter (infra/kube-linter.yaml) would find in this object and is on purpose: the check's name, and why."""
+    return annotated(manifest, {f"ignore-check.kube-linter.io/{check}": reason for check, reason in reasons.items()})

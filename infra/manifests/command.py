@@ -51,7 +51,6 @@ def script(settings: Settings) -> str:
 
 
 def environment(settings: Settings) -> list[Manifest]:
-    job, secret = settings.job, bucket_secret(settings)
     downward = {
         "UNDERSTUDY_POD_UID": "metadata.uid",
         "UNDERSTUDY_POD_NAME": "metadata.name",
@@ -60,11 +59,16 @@ def environment(settings: Settings) -> list[Manifest]:
     found: list[Manifest] = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()
     ]
-    found += [{"name": name, "value": value} for name, value in job.environment.items()]
-    secrets = {**({key: (secret, key) for key in _KEYS} if secret else {}), **job.secret_environment}
-    for name, (of, key) in secrets.items():
+    found += [{"name": name, "value": value} for name, value in settings.job.environment.items()]
+    for name, (of, key) in secret_environment(settings).items():
         found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})
     return found
+
+
+def secret_environment(settings: Settings) -> dict[str, tuple[str, str]]:
+    """Variables whose values are in Secrets: the bucket's keys and the job's own, each with the Secret's name and its key."""
+    secret = bucket_secret(settings)
+    return {**({key: (secret, key) for key in _KEYS} if secret else {}), **settings.job.secret_environment}
 
 
 def s3a(settings: Settings, endpoint: str) -> dict[str, str]:
@@ -95,8 +99,7 @@ def _spark(settings: Settings) -> dict[str, str]:
     found |= {"spark.executor.instances": str(run.executors), "spark.executor.memory": run.executor_memory}
     found |= {f"spark.executorEnv.{name}": value for name, value in job.environment.items()}
     if run.mode == "native":
-        secret, pods = bucket_secret(settings), "spark.kubernetes"
-        secrets = {**({key: (secret, key) for key in _KEYS} if secret else {}), **job.secret_environment}
+        pods, secrets = "spark.kubernetes", secret_environment(settings)
         found |= {f"{pods}.executor.secretKeyRef.{name}": f"{of}:{key}" for name, (of, key) in secrets.items()}
         found |= {
             f"{pods}.container.image": job.image,

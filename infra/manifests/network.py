@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.manifests.access import account_name
-from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, labels, made
+from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, excused, labels, made
 from infra.settings import Settings
 
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -16,25 +16,29 @@ def policies(settings: Settings) -> list[Manifest]:
     """
     if not settings.safety.network_policies or settings.run.mode == "standalone":
         return []
-    cluster = settings.job.cluster
+    cluster, native = settings.job.cluster, settings.run.mode == "native"
     replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER: cluster}}}
     executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF: cluster}}}
-    into_replicas: list[Manifest] = []
-    if settings.run.mode == "native":
-        into_replicas.append({"from": [executors]})
+    own = [replicas, executors] if native else [replicas]
+    into_replicas: list[Manifest] = [{"from": [executors]}] if native else []
     if settings.safety.metrics_from:
         scraper = {"namespaceSelector": {"matchLabels": {_NAMESPACE: settings.safety.metrics_from}}}
         into_replicas.append({"from": [scraper], "ports": [{"protocol": "TCP", "port": PROBES}]})
-    found = [_policy(settings, cluster, replicas, into_replicas)]
-    if settings.run.mode == "native":
-        found.append(_policy(settings, f"{cluster}-executors", executors, [{"from": [replicas, executors]}]))
-    return found
+    ours = _policy(settings, cluster, replicas, into_replicas, own)
+    if not native:
+        return [ours]
+    theirs = _policy(settings, f"{cluster}-executors", executors, [{"from": own}], own)
+    return [excused(ours, _NO_PEERS), excused(theirs, {"dangling-networkpolicy": _MADE_BY_SPARK, **_NO_PEERS})]
 
 
-def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest]) -> Manifest:
+_MADE_BY_SPARK = "Spark makes the executors' pods, and their labels are the supervisor's."
+_NO_PEERS = {"dangling-networkpolicypeer-podselector": _MADE_BY_SPARK}
+
+
+def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest], own: list[Manifest]) -> Manifest:
+    """``own``: this job's pods, which may be reached whatever else may."""
     spec: Manifest = {**on, "policyTypes": ["Ingress"], "ingress": ingress}
     if settings.safety.egress:
-        own = [{"podSelector": {"matchLabels": {label: settings.job.cluster}}} for label in (CLUSTER, EXECUTOR_OF)]
         names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
         spec["policyTypes"] = ["Ingress", "Egress"]
         spec["egress"] = [
