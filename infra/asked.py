@@ -13,6 +13,8 @@ from understudy.errors import SettingsError
 
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+#: What ConfigMaps and Secrets call their entries.
+ENTRY = re.compile(r"^(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}\Z")
 #: ``understudy run`` reads these, and the builders set them.
 _OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
 
@@ -65,15 +67,17 @@ class Asked:
 
     def reference(self, name: str, to: str) -> tuple[str, str]:
         secret, slash, key = to.partition("/")
-        if not (slash and _LABEL.match(secret) and key):
+        if not (slash and _LABEL.match(secret) and ENTRY.match(key)):
             raise wrong("secretEnvironment", f"{name}: {to}", "SECRET/KEY for each name", "API_KEY: flights-api/key")
         return secret, key
 
     def network(self, text: str) -> str:
         try:
-            ipaddress.ip_network(text)
+            found = str(ipaddress.ip_network(text))
         except ValueError as error:
             raise wrong("egress", text, f"a CIDR ({error})", "10.0.0.0/8") from None
+        if found != text:  # Python reads an address and a netmask, too; Kubernetes does not
+            raise wrong("egress", text, "a CIDR", found)
         return text
 
 

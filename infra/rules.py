@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.asked import wrong
+from infra.asked import ENTRY, wrong
 from infra.declared import PROJECT
 from infra.quantities import java_bytes, quantity
 from understudy.errors import SettingsError
@@ -23,12 +23,21 @@ _BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
 
 def check(settings: Settings) -> None:
     """Raises ``SettingsError`` for the first rule that is broken."""
+    _check_names(settings.job)
     _check_script(settings.job)
+    _check_environment(settings.job, settings.bucket)
     _check_run(settings)
     _check_bucket(settings.bucket)
     _check_credentials(settings.bucket, settings.safety)
     if settings.safety.production:
         _check_production(settings)
+
+
+def _check_names(job: Job) -> None:
+    names = job.names
+    if names.job_document in {names.lock, names.replicas}:
+        rule = f"{names.job_document} is the name of another HA document"
+        raise wrong("jobId", job.job, rule, remedy="Name the job for what it computes")
 
 
 def _check_script(job: Job) -> None:
@@ -39,10 +48,19 @@ def _check_script(job: Job) -> None:
     path = Path(PROJECT, job.script_file)
     if not path.is_file():
         raise wrong("scriptFile", job.script_file, "a file, relative to Pulumi.yaml", "examples/flights.py")
+    if not ENTRY.match(path.name):
+        raise wrong("scriptFile", job.script_file, "a name of letters, digits, dots, - and _", "examples/flights.py")
     if path.stat().st_size > 900_000:
         raise wrong(
             "scriptFile", job.script_file, "below 900 kB: a ConfigMap holds 1 MiB", remedy="Put it into the image"
         )
+
+
+def _check_environment(job: Job, bucket: BucketSettings) -> None:
+    for name in job.environment:
+        if name in job.secret_environment or name in bucket.key_variables:
+            rule = "is set from a Secret as well"
+            raise wrong("environment", name, rule, remedy="Leave it out here, or there")
 
 
 def _check_run(settings: Settings) -> None:

@@ -101,6 +101,11 @@ class BucketSettings:
     def has_keys(self) -> bool:
         return bool(self.secret or self.access_key)
 
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """Where S3A looks for keys, and what the Secret calls them; none with workload identity."""
+        return ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if self.has_keys else ()
+
     def __repr__(self) -> str:
         """Without the keys: a traceback must not print them."""
         return f"BucketSettings({self.kind}, {self.name})"

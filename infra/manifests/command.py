@@ -15,7 +15,6 @@ _IDENTITY = ",".join(
     f"software.amazon.awssdk.auth.credentials.{name}"
     for name in ("WebIdentityTokenFileCredentialsProvider", "ContainerCredentialsProvider")
 )
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 def bucket_secret(settings: Settings) -> str:
@@ -68,7 +67,7 @@ def environment(settings: Settings) -> list[Manifest]:
 def secret_environment(settings: Settings) -> dict[str, tuple[str, str]]:
     """Variables whose values are in Secrets: the bucket's keys and the job's own, each with the Secret's name and its key."""
     secret = bucket_secret(settings)
-    return {**({key: (secret, key) for key in _KEYS} if secret else {}), **settings.job.secret_environment}
+    return {**{key: (secret, key) for key in settings.bucket.key_variables}, **settings.job.secret_environment}
 
 
 def s3a(settings: Settings, endpoint: str) -> dict[str, str]:

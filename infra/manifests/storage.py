@@ -12,5 +12,5 @@ def key_secret(settings: Settings) -> Manifest | None:
     bucket = settings.bucket
     if not bucket.access_key:
         return None
-    values = {"AWS_ACCESS_KEY_ID": bucket.access_key, "AWS_SECRET_ACCESS_KEY": bucket.secret_key}
+    values = dict(zip(bucket.key_variables, (bucket.access_key, bucket.secret_key), strict=True))
     return made(settings, "v1", "Secret", bucket_secret(settings), type="Opaque", stringData=values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("clusterId", {"clusterId": "f" * 41}, "1 to 40"),
     ("clusterId", {"clusterId": ""}, "DNS label"),
     ("jobId", {"jobId": "-x"}, "DNS label"),
+    ("jobId", {"jobId": "lock"}, "another HA document"),
+    ("jobId", {"jobId": "replicas"}, "another HA document"),
     ("namespace", {"namespace": ""}, "is needed"),
     ("namespace", {"namespace": "My_Space"}, "DNS label"),
     ("image", {"image": ""}, "is needed"),
@@ -41,6 +44,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("environment", {"environment": {"A-B": "c"}}, "names of variables"),
     ("environment", {"environment": {"UNDERSTUDY_POD_IP": "1.2.3.4"}}, "none of"),
     ("secretEnvironment", {"secretEnvironment": {"TOKEN": "secret"}}, "SECRET/KEY"),
+    ("secretEnvironment", {"secretEnvironment": {"TOKEN": "secret/a key"}}, "SECRET/KEY"),
+    ("secretEnvironment", {"secretEnvironment": {"TOKEN": "secret/.."}}, "SECRET/KEY"),
+    ("environment", {"environment": {"A": "b"}, "secretEnvironment": {"A": "secret/key"}}, "from a Secret as well"),
+    ("environment", {"environment": {"AWS_ACCESS_KEY_ID": "a"}, "bucketSecret": "s"}, "from a Secret as well"),
     ("profile", {"profile": "slow"}, "unknown profile"),
     ("timings", {"timings": {"lease": 5}}, "is not below lease"),
     ("timings", {"timings": {"leese": 20}}, "unknown timing"),
@@ -74,6 +81,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("bucketSecret", {"bucketSecret": "s", "bucketAccessKey": "a", "bucketSecretKey": "b"}, "either"),
     ("workloadIdentity", {"workloadIdentity": {"a": "b"}, "bucketSecret": "s"}, "either"),
     ("egress", {"egress": ["everywhere"]}, "a CIDR"),
+    ("egress", {"egress": ["10.0.0.1"]}, "For example 10.0.0.1/32"),
+    ("egress", {"egress": ["10.0.0.0/255.0.0.0"]}, "For example 10.0.0.0/8"),
     ("retain", {"production": True, "retain": False}, "purge only"),
     ("bucketKind", {"production": True, "bucketKind": "incluster", "bucketSecret": "s"}, "for development"),
     ("image", {"production": True, "image": "flights"}, "tag of its own"),
@@ -89,6 +98,13 @@ def test_a_wrong_value_is_refused_by_its_key_with_a_remedy(key: str, wrong: Mapp
     assert refused.value.where == f"understudy:{key}"
     assert said in str(refused.value)
     assert refused.value.remedy
+
+
+def test_a_script_is_called_what_a_configmap_can_hold(tmp_path: Path) -> None:
+    script = tmp_path / "my job.py"
+    script.touch()
+    with pytest.raises(SettingsError, match="a name of letters, digits"):
+        settings_from({**LEAST, "script": "", "scriptFile": str(script)})
 
 
 def test_a_key_that_is_not_declared_is_refused_with_the_one_that_was_meant() -> None:
