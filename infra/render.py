@@ -8,8 +8,9 @@ is no place for one.
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -78,6 +79,19 @@ class _Plain(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
+    def text(self, value: str) -> yaml.ScalarNode:
+        style = "'" if _MISREAD.match(value) else None
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Plain.add_representer(str, _Plain.text)
+#: Texts that PyYAML writes without quotes, and that kubectl and others read as numbers or booleans: 1e3, 0o17, y.
+_MISREAD = re.compile(r"[-+.]?[0-9]|[yYnN]\Z")
+
+
+def as_yaml(manifests: Iterable[Manifest]) -> str:
+    return str(yaml.dump_all(manifests, None, _Plain, sort_keys=False, explicit_start=True, width=1000))
+
 
 def main(arguments: Sequence[str]) -> int:
     if not arguments:
@@ -90,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"understudy: {error}\n")
         return error.exit_code
     sys.stdout.writelines(f"# needs: {note}\n" for note in notes(settings))
-    yaml.dump_all(manifests, sys.stdout, _Plain, sort_keys=False, explicit_start=True, width=1000)
+    sys.stdout.write(as_yaml(manifests))
     return 0
 
 

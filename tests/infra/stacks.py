@@ -1,0 +1,121 @@
+"""Stacks for Hypothesis: keys of Pulumi.yaml that belong together, over everything that the rules allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from infra.endpoint import endpoint_of
+from infra.manifests.base import Manifest
+from infra.manifests.everything import kept_objects, passing_objects
+from infra.settings import LOCKS, MODES, PULLS, WORKLOADS, Settings
+
+#: A stack has many keys, and drawing them all takes a while.
+patient = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def everything(stack: Settings) -> list[Manifest]:
+    return [*kept_objects(stack), *passing_objects(stack, endpoint_of(stack))]
+
+
+_MIB = 1 << 20
+#: What YAML may take for something else is among the texts that stand in a manifest.
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=12) | st.sampled_from(
+    ["y", "n", "off", "1e3", "0o17", "1_000", "12:30", "~", "null", "=", "2026-11-22", "{}", "- a", "# b", "a: b"]
+)
+
+
+def labels(longest: int = 63) -> st.SearchStrategy[str]:
+    """As Kubernetes means a DNS label. ``lock`` and ``replicas`` are for HA documents."""
+    found = st.from_regex(rf"[a-z0-9]([-a-z0-9]{{0,{longest - 2}}}[a-z0-9])?", fullmatch=True)
+    return found.filter(lambda name: name not in {"lock", "replicas"})
+
+
+VARIABLES = st.sampled_from(["A", "LOG_LEVEL", "_x", "API_KEY", "TOKEN", "JAVA_OPTS"])
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> dict[str, Any]:
+    """What no rule refuses."""
+    mode = draw(st.sampled_from(MODES))
+    workload = "Deployment" if mode == "native" else draw(st.sampled_from(WORKLOADS))
+    volume, production = workload == "StatefulSet", draw(st.booleans())
+    executors = draw(st.integers(1, 9))
+    in_image = draw(st.booleans())
+    variables = draw(st.dictionaries(VARIABLES, TEXTS))
+    secret = draw(st.dictionaries(VARIABLES, st.sampled_from(["flights-api/key", "others/some.KEY_2"])))
+    purge = draw(st.booleans())
+    return {
+        "clusterId": draw(labels(40)),
+        "jobId": draw(st.just("") | labels(40)),
+        "namespace": draw(labels()),
+        "createNamespace": draw(st.booleans()),
+        "context": draw(st.sampled_from(["", "production"])),
+        "image": draw(st.sampled_from(["flights:1.0.0", "host:5000/a/flights:2", f"flights@sha256:{'0' * 64}"])),
+        "imagePullPolicy": draw(st.sampled_from(PULLS)),
+        "imagePullSecrets": draw(st.lists(labels(), max_size=2, unique=True)),
+        "script": "/app/flights.py" if in_image else "",
+        "scriptFile": "" if in_image else draw(st.sampled_from(["examples/flights.py", "examples/heartbeat.py"])),
+        "arguments": draw(st.lists(TEXTS, max_size=3)),
+        "environment": {name: value for name, value in variables.items() if name not in secret},
+        "secretEnvironment": secret,
+        "sparkSettings": draw(st.dictionaries(st.sampled_from(["spark.a", "spark.b.c"]), TEXTS)),
+        "replicas": 1 if volume else draw(st.integers(2 if production else 1, 5)),
+        "restartAttempts": draw(st.integers(0, 99)),
+        "profile": draw(st.sampled_from(["default", "fast"])),
+        "timings": draw(st.sampled_from([{}, {"lease": 30}, {"retry": 0.5, "kill": 0.2}])),
+        "lock": draw(st.sampled_from(LOCKS)),
+        "rehearse": draw(st.sampled_from(["live", "synthetic", "plan", "off"])),
+        "mode": mode,
+        "cores": draw(st.integers(1, 8)),
+        "master": draw(st.sampled_from(["spark://m:7077", "spark://m:1,n:2"])) if mode == "standalone" else "",
+        "executors": executors,
+        "standbyExecutors": draw(st.integers(0, executors)),
+        "workload": workload,
+        "storageClass": draw(st.sampled_from(["", "block"])),
+        "cpu": draw(st.sampled_from(["250m", "1", "2.5"])),
+        **draw(_memory()),
+        "priorityClass": draw(st.sampled_from(["", "streaming"])),
+        "nodeSelector": draw(st.dictionaries(st.sampled_from(["disk", "example.com/pool"]), st.just("1e3"))),
+        "spread": draw(st.sampled_from(["preferred", "required"])),
+        **draw(_bucket(production=production)),
+        "production": production,
+        "retain": True if production and not purge else draw(st.booleans()),
+        "purge": purge,
+        "networkPolicies": draw(st.booleans()),
+        "egress": draw(st.lists(st.sampled_from(["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"]), unique=True)),
+        "metricsFrom": draw(st.just("") | labels()),
+        "podMonitor": draw(st.booleans()),
+        "monitoringChart": draw(st.booleans()),
+        "flowSchema": draw(st.booleans()),
+    }
+
+
+@st.composite
+def _memory(draw: st.DrawFn) -> dict[str, str]:
+    """The least that is enough, or more."""
+    heap = draw(st.integers(64, 8192))
+    needed = int((heap * _MIB) * 1.1) + (400 << 20)
+    return {"driverMemory": f"{heap}m", "memory": f"{-(-needed // _MIB) + draw(st.integers(0, 2048))}Mi"}
+
+
+@st.composite
+def _bucket(draw: st.DrawFn, *, production: bool) -> dict[str, Any]:
+    kind = draw(st.sampled_from(["existing", "aws", "s3", *([] if production else ["incluster"])]))
+    endpoints = {"existing": ["", "http://s3.example.com:7070/"], "s3": ["https://s3.example.com"]}
+    endpoint = draw(st.sampled_from(endpoints.get(kind, [""])))
+    needs_keys = kind == "incluster" or bool(endpoint)
+    credentials: list[dict[str, Any]] = [
+        {"bucketSecret": "flights-bucket"},
+        {"bucketAccessKey": "AKIA-the-access-key", "bucketSecretKey": "the-secret-key"},
+        *([] if needs_keys else [{}, {"workloadIdentity": {"example.com/role": "1e3"}}]),
+    ]
+    return {
+        "bucketKind": kind,
+        "bucket": draw(st.sampled_from(["flights", "ha.example-1"])),
+        "bucketPrefix": draw(st.sampled_from(["", "/a/b/"])),
+        "bucketEndpoint": endpoint,
+        **draw(st.sampled_from(credentials)),
+    }

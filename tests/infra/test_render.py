@@ -1,0 +1,85 @@
+"""What is the same whoever deploys it: Pulumi, or whoever follows what ``make render`` prints."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from hypothesis import given, settings
+
+from infra.components.ha_state import MANAGER
+from infra.manifests.base import Manifest
+from infra.manifests.everything import kept_objects
+from infra.render import NEVER_PRUNED, as_yaml, rendered
+from infra.settings import settings_from
+from tests.infra.recorder import record
+from tests.infra.stacks import TEXTS, everything, patient, stacks
+
+#: ``make render`` refuses to print a Secret.
+printable = stacks().filter(lambda keys: "bucketAccessKey" not in keys)
+
+
+def without(marks: Mapping[str, str], manifest: Manifest) -> Manifest:
+    """As it was before it was marked; an object without annotations has no empty ones either."""
+    found = copy.deepcopy(manifest)
+    annotations = found["metadata"].get("annotations", {})
+    for mark in marks:
+        annotations.pop(mark, None)
+    if not annotations:
+        found["metadata"].pop("annotations", None)
+    return found
+
+
+def by_name(objects: list[Manifest]) -> dict[tuple[str, str], Manifest]:
+    return {(each["kind"], each["metadata"]["name"]): each for each in objects}
+
+
+@settings(parent=patient, max_examples=15)
+@given(keys=stacks())
+def test_pulumi_registers_what_the_builders_build(keys: dict[str, Any]) -> None:
+    seen = [dict(each.inputs) for each in record(**keys) if "metadata" in each.inputs]
+    registered = by_name([without(MANAGER, each) for each in seen])
+    assert len(registered) == len(seen)
+    assert registered == by_name(everything(settings_from(keys)))
+
+
+@patient
+@given(keys=printable)
+def test_render_prints_what_the_builders_build_and_marks_what_holds_data(keys: dict[str, Any]) -> None:
+    stack = settings_from(keys)
+    printed = rendered(stack)
+    assert [without(NEVER_PRUNED, each) for each in printed] == everything(stack)
+    marked = [each for each in printed if NEVER_PRUNED.items() <= each["metadata"].get("annotations", {}).items()]
+    assert [without(NEVER_PRUNED, each) for each in marked] == kept_objects(stack)
+
+
+class OthersLoader(yaml.SafeLoader):
+    """Reads as YAML 1.2 and as Go's parsers do where PyYAML differs."""
+
+
+OthersLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"),
+    list("-+.0123456789"),
+)
+OthersLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+\Z"), ["0"])
+OthersLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"[yYnN]\Z"), list("yYnN"))
+
+
+@patient
+@given(keys=printable)
+def test_what_render_prints_is_read_alike_by_everybody(keys: dict[str, Any]) -> None:
+    printed = rendered(settings_from(keys))
+    text = as_yaml(printed)
+    assert list(yaml.safe_load_all(text)) == printed
+    assert list(yaml.load_all(text, OthersLoader)) == printed
+    assert not re.search(r"[&*]id0", text), "anchors"
+
+
+@patient
+@given(value=TEXTS)
+def test_any_text_is_printed_as_a_text(value: str) -> None:
+    assert list(yaml.load_all(as_yaml([{"a": value, value: "b"}]), OthersLoader)) == [{"a": value, value: "b"}]
