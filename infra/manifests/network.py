@@ -37,7 +37,8 @@ _NO_PEERS = {"dangling-networkpolicypeer-podselector": _MADE_BY_SPARK}
 
 def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest], own: list[Manifest]) -> Manifest:
     """``own``: this job's pods, which may be reached whatever else may."""
-    spec: Manifest = {**on, "policyTypes": ["Ingress"], "ingress": ingress}
+    # An empty list says the same as none, but the API server stores none, and would see a change in every apply.
+    spec: Manifest = {**on, "policyTypes": ["Ingress"], **({"ingress": ingress} if ingress else {})}
     if settings.safety.egress:
         names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
         spec["policyTypes"] = ["Ingress", "Egress"]

@@ -1,0 +1,323 @@
+"""Whatever a stack says, its objects keep to this. Without a cluster; ``e2e/test_manifests.py`` asks one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from e2e.cluster.build import kubernetes_version
+from infra.declared import PROJECT
+from infra.manifests.base import Manifest
+from infra.manifests.everything import kept_objects
+from infra.manifests.ha import ha_objects
+from infra.manifests.workload import workload
+from infra.settings import Settings, settings_from
+from tests.infra.pod_security import violations
+from tests.infra.recorder import LEAST
+from tests.infra.stacks import everything, patient, stacks
+
+any_stack = given(stack=stacks().map(settings_from))
+
+LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+CHECKS = yaml.safe_load((PROJECT / "infra" / "kube-linter.yaml").read_text(encoding="utf-8"))["checks"]["include"]
+EXCUSE = "ignore-check.kube-linter.io/"
+
+
+#: Whether a line ends with a carriage return makes no other script.
+SOURCES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
+
+
+def of_kind(objects: list[Manifest], *kinds: str) -> list[Manifest]:
+    return [each for each in objects if each["kind"] in kinds]
+
+
+def names(objects: list[Manifest], kind: str) -> set[str]:
+    return {each["metadata"]["name"] for each in of_kind(objects, kind)}
+
+
+def template_of(objects: list[Manifest]) -> Manifest:
+    (found,) = of_kind(objects, "Deployment", "StatefulSet")
+    template: Manifest = found["spec"]["template"]
+    return template
+
+
+def rules_of(objects: list[Manifest]) -> list[Manifest]:
+    return [rule for role in of_kind(objects, "Role") for rule in role["rules"]]
+
+
+class TestPods:
+    @patient
+    @any_stack
+    def test_pass_pod_security_restricted(self, stack: Settings) -> None:
+        assert violations(template_of(everything(stack))["spec"]) == []
+
+    @patient
+    @any_stack
+    def test_are_found_by_whatever_selects_them(self, stack: Settings) -> None:
+        objects = everything(stack)
+        (owner,) = of_kind(objects, "Deployment", "StatefulSet")
+        template = template_of(objects)
+        spread = template["spec"].get("topologySpreadConstraints", [])
+        selectors = [owner["spec"]["selector"], *(each["labelSelector"] for each in spread)]
+        selectors += [each["spec"]["selector"] for each in of_kind(objects, "PodDisruptionBudget", "PodMonitor")]
+        selectors += [
+            each["spec"]["podSelector"]
+            for each in of_kind(objects, "NetworkPolicy")
+            if each["metadata"]["name"] == stack.job.cluster
+        ]
+        assert len(of_kind(objects, "PodDisruptionBudget")) == 1
+        for each in selectors:
+            assert each["matchLabels"]
+            assert each["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+    @patient
+    @any_stack
+    def test_name_nothing_that_is_not_there(self, stack: Settings) -> None:
+        objects = everything(stack)
+        pod = template_of(objects)["spec"]
+        (container,) = pod["containers"]
+
+        volumes = {each["name"]: each for each in pod["volumes"]}
+        assert len(volumes) == len(pod["volumes"])
+        assert {each["name"] for each in container["volumeMounts"]} == volumes.keys()
+        paths = [each["mountPath"] for each in container["volumeMounts"]]
+        assert len(set(paths)) == len(paths)
+        for each in volumes.values():
+            if "configMap" in each:
+                assert each["configMap"]["name"] in names(objects, "ConfigMap")
+            if "persistentVolumeClaim" in each:
+                assert each["persistentVolumeClaim"]["claimName"] in names(objects, "PersistentVolumeClaim")
+        assert pod["serviceAccountName"] in names(objects, "ServiceAccount")
+        ports = {each["name"] for each in container["ports"]}
+        assert {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("readiness", "liveness")} <= ports
+        for monitor in of_kind(objects, "PodMonitor"):
+            assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports
+
+    @patient
+    @any_stack
+    def test_are_told_each_variable_once(self, stack: Settings) -> None:
+        (container,) = template_of(everything(stack))["spec"]["containers"]
+        told = [each["name"] for each in container["env"]]
+        assert len(set(told)) == len(told)
+
+    @patient
+    @any_stack
+    def test_have_a_token_only_where_it_opens_something(self, stack: Settings) -> None:
+        objects = everything(stack)
+        bound = {subject["name"] for each in of_kind(objects, "RoleBinding") for subject in each["subjects"]}
+        pod = template_of(objects)["spec"]
+        assert pod["automountServiceAccountToken"] is (pod["serviceAccountName"] in bound)
+        assert not any(each["automountServiceAccountToken"] for each in of_kind(objects, "ServiceAccount"))
+
+
+class TestPermissions:
+    @patient
+    @any_stack
+    def test_hold_no_wildcard_and_no_cluster_s_worth(self, stack: Settings) -> None:
+        objects = everything(stack)
+        assert not of_kind(objects, "ClusterRole", "ClusterRoleBinding")
+        for rule in rules_of(objects):
+            assert rule.keys() <= {"apiGroups", "resources", "resourceNames", "verbs"}
+            for value in rule.values():
+                assert value
+                assert not any("*" in each for each in value)
+
+    @patient
+    @any_stack
+    def test_are_for_ha_objects_by_name(self, stack: Settings) -> None:
+        granted: dict[str, set[str]] = {"configmaps": set(), "leases": set()}
+        for rule in rules_of(everything(stack)):
+            for resource in granted.keys() & set(rule["resources"]):
+                assert rule["resourceNames"]
+                granted[resource] |= set(rule["resourceNames"])
+        assert granted == {
+            "configmaps": names(ha_objects(stack), "ConfigMap"),
+            "leases": names(ha_objects(stack), "Lease"),
+        }
+
+    @patient
+    @any_stack
+    def test_of_replicas_make_and_remove_nothing_but_executors(self, stack: Settings) -> None:
+        objects = everything(stack)
+        for role in of_kind(objects, "Role"):
+            executors = role["metadata"]["name"] == f"{stack.job.cluster}-executors"
+            assert not executors or stack.run.mode == "native"
+            for rule in role["rules"]:
+                changing = set(rule["verbs"]) - {"get", "list", "watch", "patch"}
+                if rule["resources"] == ["events"]:
+                    assert changing == {"create"}  # what it says of itself
+                elif executors:
+                    assert rule["resources"] == ["pods"]
+                    assert changing == {"create", "delete", "deletecollection"}
+                else:
+                    assert not changing
+
+    @patient
+    @any_stack
+    def test_never_open_a_secret(self, stack: Settings) -> None:
+        assert not any("secrets" in rule["resources"] for rule in rules_of(everything(stack)))
+
+    @patient
+    @any_stack
+    def test_are_bound_to_accounts_of_the_stack_only(self, stack: Settings) -> None:
+        objects = everything(stack)
+        for binding in of_kind(objects, "RoleBinding"):
+            assert binding["roleRef"]["kind"] == "Role"
+            assert binding["roleRef"]["name"] in names(objects, "Role")
+            for subject in binding["subjects"]:
+                assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", stack.namespace)
+                assert subject["name"] in names(objects, "ServiceAccount")
+
+
+class TestWhatHoldsData:
+    @patient
+    @any_stack
+    def test_belongs_to_nobody_and_declares_no_data(self, stack: Settings) -> None:
+        for each in everything(stack):
+            assert "ownerReferences" not in each["metadata"]
+        for each in kept_objects(stack):
+            declared = each.keys() - {"apiVersion", "kind", "metadata"}
+            assert declared == ({"spec"} if each["kind"] == "PersistentVolumeClaim" else set())
+
+    @patient
+    @any_stack
+    def test_is_what_replicas_look_for(self, stack: Settings) -> None:
+        found = {(each["kind"], each["metadata"]["name"]) for each in ha_objects(stack)}
+        ids = stack.job.names
+        if stack.on_volume:
+            assert found == {("PersistentVolumeClaim", f"{stack.job.cluster}-ha")}
+            return
+        locks = {"lease": ["Lease"], "configmap": ["ConfigMap"], "multi": ["Lease", "ConfigMap"]}[stack.run.lock]
+        documents = {("ConfigMap", ids.job_document), ("ConfigMap", ids.replicas)}
+        assert found == documents | {(kind, ids.lock) for kind in locks}
+
+
+class TestNames:
+    @patient
+    @any_stack
+    def test_are_names_to_kubernetes(self, stack: Settings) -> None:
+        # Made of two ids, and used as names only: there Kubernetes takes 253.
+        longer = {stack.job.names.job_document, f"understudy-{stack.namespace}-{stack.job.cluster}"}
+        for each in everything(stack):
+            name = each["metadata"]["name"]
+            assert LABEL.fullmatch(name)
+            assert len(name) <= (253 if name in longer else 63)
+            for value in each["metadata"].get("labels", {}).values():
+                assert len(value) <= 63
+
+    @patient
+    @any_stack
+    def test_are_nobody_else_s(self, stack: Settings) -> None:
+        objects = everything(stack)
+        assert len({(each["kind"], each["metadata"]["name"]) for each in objects}) == len(objects)
+
+    @patient
+    @any_stack
+    def test_are_in_the_namespace(self, stack: Settings) -> None:
+        for each in everything(stack):
+            if each["kind"] not in {"Namespace", "FlowSchema"}:
+                assert each["metadata"]["namespace"] == stack.namespace
+
+
+@patient
+@any_stack
+def test_nothing_empty_is_declared(stack: Settings) -> None:
+    """The API server stores nothing in its place, and takes each apply for a change."""
+
+    def empty(at: str, value: Any) -> list[str]:
+        below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+        if below is None:
+            return []
+        return [found for key, each in below for found in empty(f"{at}.{key}", each)] if value else [at]
+
+    assert [found for each in everything(stack) for found in empty(each["kind"], each)] == []
+
+
+@patient
+@given(keys=stacks().filter(lambda keys: "bucketAccessKey" in keys))
+def test_a_secret_s_values_stand_in_a_secret_only(keys: dict[str, Any]) -> None:
+    objects = everything(settings_from(keys))
+    (secret,) = of_kind(objects, "Secret")
+    assert secret["stringData"] == {
+        "AWS_ACCESS_KEY_ID": keys["bucketAccessKey"],
+        "AWS_SECRET_ACCESS_KEY": keys["bucketSecretKey"],
+    }
+    elsewhere = json.dumps([each for each in objects if each is not secret])
+    assert not any(value in elsewhere for value in secret["stringData"].values())
+
+
+@patient
+@given(one=SOURCES, other=SOURCES)
+def test_another_script_is_another_revision(tmp_path_factory: pytest.TempPathFactory, one: str, other: str) -> None:
+    file = tmp_path_factory.getbasetemp() / "job.py"
+    file.touch()
+    stack = settings_from({**LEAST, "script": "", "scriptFile": str(file)})
+
+    def deployed(text: str) -> tuple[str, Manifest]:
+        file.write_bytes(text.encode())
+        (script,) = [each for each in everything(stack) if each.get("immutable")]
+        return script["metadata"]["name"], workload(stack, "")["spec"]["template"]
+
+    before, after = deployed(one), deployed(other)
+    assert (before[0] == after[0]) is (one == other)
+    assert (before[1] == after[1]) is (one == other)
+
+
+class TestExcuses:
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"mode": "native", "bucketSecret": "flights-bucket"},
+            {"mode": "standalone", "master": "spark://m:7077"},
+            {"networkPolicies": False, "secretEnvironment": {"TOKEN": "flights-api/key"}},
+        ],
+        ids=" ".join,
+    )
+    def test_are_for_checks_that_are_on_and_say_why(self, told: dict[str, Any]) -> None:
+        found = {
+            name.removeprefix(EXCUSE): why
+            for each in everything(settings_from({**LEAST, **told}))
+            for name, why in each["metadata"].get("annotations", {}).items()
+        }
+        assert found.keys() <= set(CHECKS)
+        assert found
+        for why in found.values():
+            assert re.fullmatch(r"[A-Z].{20,}\.", why)
+
+    def test_there_are_none_where_nothing_is_out_of_the_ordinary(self) -> None:
+        for each in everything(settings_from(LEAST)):
+            assert not each["metadata"].get("annotations")
+
+
+RELEASE = kubernetes_version().removeprefix("v").rpartition(".")[0]
+
+
+def refused(manifest: Manifest) -> str:
+    """Why the schema refuses it; empty if it doesn't."""
+    try:
+        kubernetes_validate.validate(manifest, RELEASE, strict=True)
+    except kubernetes_validate.ValidationError as error:
+        return str(error.message)
+    return ""
+
+
+@settings(parent=patient, max_examples=15)
+@any_stack
+def test_every_object_fits_its_schema(stack: Settings) -> None:
+    for each in everything(stack):
+        if each["kind"] != "PodMonitor":  # prometheus-operator's own
+            assert refused(each) == "", each
+
+
+def test_a_field_misspelled_or_of_the_wrong_type_does_not_fit() -> None:
+    (deployment,) = of_kind(everything(settings_from(LEAST)), "Deployment")
+    assert refused(deployment) == ""
+    for change in ({"replica": 2}, {"replicas": "2"}):
+        assert refused({**deployment, "spec": {**deployment["spec"], **change}}), change
