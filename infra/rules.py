@@ -35,7 +35,7 @@ def check(settings: Settings) -> None:
 
 def _check_names(job: Job) -> None:
     names = job.names
-    if names.job_document in {names.lock, names.replicas}:
+    if names.collide:
         rule = f"{names.job_document} is the name of another HA document"
         raise wrong("jobId", job.job, rule, remedy="Name the job for what it computes")
 

@@ -123,3 +123,8 @@ class Names:
     @property
     def replicas(self) -> str:
         return f"{self.cluster}-replicas"
+
+    @property
+    def collide(self) -> bool:
+        """Whether two documents would be one: the job is called ``lock`` or ``replicas``."""
+        return self.job_document in {self.lock, self.replicas}

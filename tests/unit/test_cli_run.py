@@ -93,6 +93,14 @@ def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
     assert "--cluster-id: this cluster id belongs to job 'flights', not 'trains'" in ended.stderr
 
 
+@pytest.mark.parametrize("job", ["lock", "replicas"])
+def test_a_job_id_that_would_make_one_document_of_two_is_refused(tmp_path: Path, job: str) -> None:
+    ended = run(tmp_path, "--cluster-id", "flights", "--job-id", job)
+    assert ended.returncode == 2, ended.stderr
+    assert f"--job-id: flights-{job} is the name of another document" in ended.stderr
+    assert not (tmp_path / "ha").exists()
+
+
 def test_a_replica_in_a_pod_that_does_not_say_who_it_is_is_told_what_to_set(tmp_path: Path) -> None:
     ended = run(tmp_path, "--lock", "lease", UNDERSTUDY_POD_UID="")
     assert ended.returncode == 2, ended.stderr

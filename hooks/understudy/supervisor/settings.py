@@ -47,6 +47,12 @@ class RunSettings:
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
         check_id(self.job, "--job-id")
+        if self.names.collide:
+            raise SettingsError(
+                f"{self.names.job_document} is the name of another document",
+                where="--job-id",
+                remedy="Name the job for what it computes",
+            )
         if self.lock_kind not in LOCKS:
             raise SettingsError(
                 f"unknown lock {self.lock_kind!r}", where="--lock", remedy=f"Choose one of {', '.join(LOCKS)}"
