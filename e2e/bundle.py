@@ -38,6 +38,10 @@ class Stack(Protocol):
 
     def destroy(self) -> None: ...
 
+    def state(self) -> str:
+        """All that it remembers of the stack, as it is stored."""
+        ...
+
 
 class EngineStack:
     """The real ``pulumi``, with state, plugins and settings of its own below ``directory``."""
@@ -82,6 +86,9 @@ class EngineStack:
     def destroy(self) -> None:
         self._run("destroy", "--yes", "--skip-preview", "--exclude-protected")
 
+    def state(self) -> str:
+        return self._run("stack", "export")
+
     def _run(self, *arguments: str) -> str:
         return _pulumi("--cwd", str(self._project), *arguments, environment=self._environment)
 
@@ -92,7 +99,8 @@ class SdkStack:
     name = "the test's own deployer, not Pulumi's engine"
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self._deployer = Deployer(cluster, directory / "stack.json")
+        self._state = directory / "stack.json"
+        self._deployer = Deployer(cluster, self._state)
 
     def up(self, given: Mapping[str, Any], *, refresh: bool = False) -> int:
         settings = settings_from(given)
@@ -101,6 +109,9 @@ class SdkStack:
 
     def destroy(self) -> None:
         self._deployer.destroy()
+
+    def state(self) -> str:
+        return self._state.read_text(encoding="utf-8")
 
 
 @contextmanager

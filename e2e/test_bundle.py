@@ -68,6 +68,11 @@ def test_up_again_changes_nothing_although_drivers_have_written(bundled: Bundled
 
     assert deployed.up(bundled.given) == 0
     assert deployed.up(bundled.given, refresh=True) == 0
+    remembered = deployed.state()
+    for theirs in (bundled.holder(), "token_epoch", bundled.store.secret):
+        assert theirs not in remembered, (
+            "what drivers wrote, and keys, are not for everybody who reads the stack's state"
+        )
 
 
 def test_a_killed_leader_has_a_successor(bundled: Bundled) -> None:

@@ -25,12 +25,21 @@ def keeping_provider(settings: Settings) -> kubernetes.Provider:
     )
 
 
-def kept(settings: Settings, *, ignore: tuple[str, ...] = ()) -> pulumi.ResourceOptions:
+def kept(settings: Settings) -> pulumi.ResourceOptions:
     """What destroy leaves behind, and in production does not even try to remove."""
     return pulumi.ResourceOptions(
-        retain_on_delete=settings.keeps,
-        protect=settings.keeps and settings.safety.production,
-        ignore_changes=list(ignore),
+        retain_on_delete=settings.keeps, protect=settings.keeps and settings.safety.production
+    )
+
+
+def written_by_drivers() -> pulumi.ResourceOptions:
+    """What they write is not compared, and a refresh, which reads it, keeps it encrypted: it is none of the stack's business.
+
+    A Lease's annotations and its spec are their record, too.
+    """
+    return pulumi.ResourceOptions(
+        ignore_changes=["data", "binaryData"],
+        additional_secret_outputs=["data", "binaryData", "spec", "metadata"],
     )
 
 
@@ -46,11 +55,7 @@ class HaState(pulumi.ComponentResource):
             options = pulumi.ResourceOptions.merge(own, kept(settings))
             before.append(declare(annotated(namespace(settings), MANAGER), options))
         own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=before))
-        # Drivers write all of it; a Lease's spec is their record, too.
-        options = pulumi.ResourceOptions.merge(own, kept(settings, ignore=_WRITTEN_BY_DRIVERS))
+        options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(own, kept(settings)), written_by_drivers())
         objects = [declare(annotated(each, MANAGER), options) for each in ha_objects(settings)]
         self.ready: list[pulumi.Resource] = [*before, *objects]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})
-
-
-_WRITTEN_BY_DRIVERS = ("data", "binaryData")

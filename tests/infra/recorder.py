@@ -39,6 +39,7 @@ class Registered:
     aliases: tuple[str, ...]
     custom: bool
     secrets: tuple[str, ...]
+    secret_outputs: tuple[str, ...]
 
     @property
     def kind(self) -> str:
@@ -80,6 +81,7 @@ class Recorder(mocks.MockMonitor):
                     aliases=tuple(str(alias) for alias in request.aliases),
                     custom=request.custom,
                     secrets=tuple(sorted(_secrets("", inputs))),
+                    secret_outputs=tuple(request.additionalSecretOutputs),
                 )
             )
         return super().RegisterResource(request)

@@ -59,6 +59,10 @@ class TestWhatOutlivesTheStack:
             assert not {"data", "binaryData", "spec"} & set(each.inputs)
             assert {"data", "binaryData"} <= set(each.ignore_changes)
 
+    def test_what_a_refresh_reads_of_it_is_encrypted(self) -> None:
+        for each in ha(record(lock="multi")):
+            assert {"data", "binaryData", "spec", "metadata"} <= set(each.secret_outputs)
+
     def test_the_provider_that_makes_them_adopts_what_is_there(self) -> None:
         seen = record()
         assert {each.provider for each in ha(seen)} == {"keeping"}
