@@ -12,6 +12,7 @@ from infra.components.network import Network
 from infra.components.object_store import ObjectStore
 from infra.components.workload import Workload
 from infra.config import given
+from infra.manifests.ha import ha_objects
 from infra.settings import Settings, settings_from
 from understudy.errors import UnderstudyError
 
@@ -34,10 +35,10 @@ def build(settings: Settings) -> None:
     store = ObjectStore(settings, here)
     Workload(settings, store.endpoint, here, [*state.ready, *access.ready, *network.ready, *store.ready])
     Monitoring(settings, here)
-    cluster, job = settings.job.cluster, settings.job
+    cluster = settings.job.cluster
     pulumi.export("namespace", settings.namespace)
     pulumi.export("workload", f"{settings.room.workload.lower()}/{cluster}")
-    pulumi.export("haObjects", [job.names.lock, job.names.job_document, job.names.replicas])
+    pulumi.export("haObjects", [f"{each['kind']}/{each['metadata']['name']}".lower() for each in ha_objects(settings)])
     pulumi.export("checkpoints", f"s3a://{settings.bucket.name}/{settings.bucket.prefix}/checkpoints")
     pulumi.export("bucketEndpoint", store.endpoint or "AWS")
     at = f" --context {settings.context}" if settings.context else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 from pulumi.runtime import mocks, rpc
+from pulumi.runtime.stack import Stack
 
 from infra.program import build
 from infra.settings import settings_from
@@ -119,6 +120,21 @@ def perform(program: Callable[[], None], monitor: mocks.MockMonitor) -> None:
         asyncio.set_event_loop(None)
         for each in loops:
             each.close()
+
+
+def outputs(**given: Any) -> dict[str, Any]:
+    """What the stack tells its user."""
+    settings = settings_from({**LEAST, **given})
+    found: dict[str, Any] = {}
+
+    def program() -> None:
+        build(settings)
+        stack = pulumi.runtime.get_root_resource()
+        assert isinstance(stack, Stack)
+        found.update(stack.outputs)
+
+    perform(program, Recorder())
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.infra.recorder import Registered, record
+from tests.infra.recorder import Registered, outputs, record
 
 HOLDS_DATA = {"Lease", "ConfigMap", "PersistentVolumeClaim", "Namespace"}
 
@@ -109,6 +109,25 @@ class TestEverything:
             "kubernetes:core/v1:ConfigMap",
             "kubernetes:coordination.k8s.io/v1:Lease",
         }
+
+
+class TestWhatAUserIsTold:
+    def test_how_to_look_and_where_things_are(self) -> None:
+        told = outputs(context="kind-kind", lock="multi")
+        assert told["status"] == (
+            "understudy status --cluster-id flights --namespace streaming --context kind-kind --lock multi"
+        )
+        assert told["workload"] == "deployment/flights"
+        assert told["haObjects"] == [
+            "configmap/flights-flights",
+            "configmap/flights-replicas",
+            "configmap/flights-lock",
+            "lease/flights-lock",
+        ]
+        assert told["checkpoints"] == "s3a://flights/flights/checkpoints"
+
+    def test_no_secret(self) -> None:
+        assert "shh" not in repr(outputs(**TestKeysOfTheBucket.KEYS))
 
 
 class TestKeysOfTheBucket:
