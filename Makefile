@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down render demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
+.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -31,7 +31,7 @@ help:
 	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
 	@echo 'make load          bring that image into the cluster of the current context (kind, minikube)'
 	@echo 'make up            a stack of the bundle, by pulumi: STACK=dev, or prod, or one of your own (docs/bundle.md)'
-	@echo 'make down          take it down again; HA data and bucket stay'
+	@echo 'make down          take it down again; what holds data stays (make purge SURE=yes: nothing does)'
 	@echo 'make render        the manifests of a stack, for Argo CD, Flux or kubectl'
 	@echo 'make lock          write requirements/*.txt again (UPGRADE=1: with the newest versions)'
 	@echo 'make clean         remove what was built; the virtual environments stay'
@@ -54,6 +54,9 @@ up:
 
 down:
 	@tools/stack.sh down $(STACK)
+
+purge:
+	@SURE='$(SURE)' tools/stack.sh purge $(STACK)
 
 render:
 	@tools/setup.sh python >&2

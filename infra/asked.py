@@ -49,6 +49,13 @@ class Asked:
             raise wrong(key, text, "a DNS label: lower-case letters, digits and inner hyphens, up to 63", "streaming")
         return text
 
+    def object_name(self, text: str, key: str) -> str:
+        if len(text) > 253 or not all(_LABEL.match(part) for part in text.split(".")):
+            raise wrong(
+                key, text, "an object's name: lower-case letters, digits, inner hyphens and dots", "flights-key"
+            )
+        return text
+
     def quantity(self, key: str) -> str:
         if quantity(self.text(key)) is None:
             raise wrong(key, self.text(key), "a quantity of Kubernetes, above 0", "2Gi")
@@ -67,9 +74,9 @@ class Asked:
 
     def reference(self, name: str, to: str) -> tuple[str, str]:
         secret, slash, key = to.partition("/")
-        if not (slash and _LABEL.match(secret) and ENTRY.match(key)):
+        if not (slash and ENTRY.match(key)):
             raise wrong("secretEnvironment", f"{name}: {to}", "SECRET/KEY for each name", "API_KEY: flights-api/key")
-        return secret, key
+        return self.object_name(secret, "secretEnvironment"), key
 
     def network(self, text: str) -> str:
         try:

@@ -21,6 +21,10 @@ def given() -> dict[str, Any]:
     """
     everything = {**config.CONFIG.get(), **config.get_config_env()}
     found = {key.removeprefix(NAMESPACE): value for key, value in everything.items() if key.startswith(NAMESPACE)}
+    for name, key in keys().items():
+        if key.secret and found.get(name) and not config.is_config_secret(f"{NAMESPACE}{name}"):
+            remedy = f"pulumi config set --secret {name}, and take another key: this one has been on disk"
+            raise SettingsError("is there in plain text", where=f"{NAMESPACE}{name}", remedy=remedy)
     return read(found)
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from infra.manifests.command import bucket_secret
+from infra.manifests.ha import included_name
 from infra.settings import Settings
-
-
-def included_name(settings: Settings) -> str:
-    """Of the chart's release and of its Service."""
-    return f"{settings.job.cluster}-objects"
 
 
 def endpoint_of(settings: Settings) -> str:
@@ -27,11 +23,7 @@ def included_values(settings: Settings) -> dict[str, Any]:
         "buckets": [bucket.name],
         "region": bucket.region,
         "credentials": {"existingSecret": bucket_secret(settings)},
-        "persistence": {
-            "keep": settings.keeps,
-            "size": settings.room.storage_size,
-            "storageClass": settings.room.storage_class,
-        },
+        "persistence": {"existingClaim": included_name(settings)},
     }
     if bucket.image:
         repository, _, tag = bucket.image.rpartition(":")

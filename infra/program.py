@@ -6,13 +6,15 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.components.access import Access
+from infra.components.buckets import check_sdk
 from infra.components.ha_state import HaState, keeping_provider
 from infra.components.monitoring import Monitoring
 from infra.components.network import Network
 from infra.components.object_store import ObjectStore
 from infra.components.workload import Workload
 from infra.config import given
-from infra.manifests.ha import ha_objects
+from infra.manifests.command import HA_DIRECTORY
+from infra.manifests.ha import claims, ha_objects
 from infra.settings import Settings, settings_from
 from understudy.errors import UnderstudyError
 
@@ -21,6 +23,7 @@ def main() -> None:
     """Raises ``pulumi.RunError``, which the engine prints as one line, before anything is registered."""
     try:
         settings = settings_from(given())
+        check_sdk(settings)
     except UnderstudyError as error:
         raise pulumi.RunError(str(error)) from None
     build(settings)
@@ -38,10 +41,17 @@ def build(settings: Settings) -> None:
     cluster = settings.job.cluster
     pulumi.export("namespace", settings.namespace)
     pulumi.export("workload", f"{settings.room.workload.lower()}/{cluster}")
-    pulumi.export("haObjects", [f"{each['kind']}/{each['metadata']['name']}".lower() for each in ha_objects(settings)])
+    pulumi.export(
+        "haObjects",
+        [f"{each['kind']}/{each['metadata']['name']}".lower() for each in [*ha_objects(settings), *claims(settings)]],
+    )
     pulumi.export("checkpoints", f"s3a://{settings.bucket.name}/{settings.bucket.prefix}/checkpoints")
     pulumi.export("bucketEndpoint", store.endpoint or "AWS")
     at = f" --context {settings.context}" if settings.context else ""
     lock = "" if settings.run.lock == "lease" else f" --lock {settings.run.lock}"
-    pulumi.export("status", f"understudy status --cluster-id {cluster} --namespace {settings.namespace}{at}{lock}")
+    status = f"understudy status --cluster-id {cluster} --namespace {settings.namespace}{at}{lock}"
+    if settings.on_volume:
+        inside = f"kubectl{at} -n {settings.namespace} exec statefulset/{cluster} --"
+        status = f"{inside} understudy status --cluster-id {cluster} --ha-dir {HA_DIRECTORY}"
+    pulumi.export("status", status)
     pulumi.export("logs", f"kubectl{at} -n {settings.namespace} logs -l understudy.dev/cluster={cluster} -f")

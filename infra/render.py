@@ -8,6 +8,7 @@ is no place for one.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +18,11 @@ import yaml
 
 from infra.config import NAMESPACE, read
 from infra.declared import PROJECT
-from infra.endpoint import endpoint_of, included_name
+from infra.endpoint import endpoint_of, included_values
 from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
+from infra.manifests.ha import included_name
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
 
@@ -53,7 +55,7 @@ def stack_settings(stack: str, over: Mapping[str, Any]) -> Settings:
     found = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
     # Keys that `pulumi config set --secret` left there cannot be read here, nor are they wanted.
     found = {key: value for key, value in found.items() if not (isinstance(value, dict) and "secure" in value)}
-    found |= read(over)
+    found = {**read(found), **read(over)}
     if found.get("bucketKind") == "incluster" and not found.get("bucketSecret"):
         found["bucketSecret"] = f"{found.get('clusterId', '')}-bucket"
     return settings_from(found)
@@ -66,10 +68,8 @@ def notes(settings: Settings) -> list[str]:
         found.append(f"the Secret {secret} with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if settings.bucket.kind == "incluster":
         name = included_name(settings)
-        found.append(
-            f"helm install {name} charts/object-store --namespace {settings.namespace} --set fullnameOverride={name}"
-            f" --set credentials.existingSecret={bucket_secret(settings)} --set 'buckets={{{settings.bucket.name}}}'"
-        )
+        values = json.dumps(included_values(settings))
+        found.append(f"helm install {name} charts/object-store -n {settings.namespace} -f - <<<'{values}'")
     return found
 
 

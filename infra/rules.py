@@ -26,7 +26,9 @@ def check(settings: Settings) -> None:
     _check_names(settings.job)
     _check_script(settings.job)
     _check_environment(settings.job, settings.bucket)
+    _check_spark(settings.job)
     _check_run(settings)
+    _check_monitor(settings)
     _check_bucket(settings.bucket)
     _check_credentials(settings.bucket, settings.safety)
     if settings.safety.production:
@@ -63,6 +65,23 @@ def _check_environment(job: Job, bucket: BucketSettings) -> None:
             raise wrong("environment", name, rule, remedy="Leave it out here, or there")
 
 
+def _check_spark(job: Job) -> None:
+    for name, key in _HAVE_KEYS.items():
+        if name in job.spark:
+            raise wrong("sparkSettings", name, f"is what {key} is for", remedy=f"Set {key}")
+
+
+#: Settings of Spark that rules here depend on.
+_HAVE_KEYS = {
+    "spark.master": "mode",
+    "spark.driver.memory": "driverMemory",
+    "spark.executor.memory": "executorMemory",
+    "spark.executor.cores": "executorCores",
+    "spark.executor.instances": "executors",
+    "spark.cores.max": "executors",
+}
+
+
 def _check_run(settings: Settings) -> None:
     run, room = settings.run, settings.room
     _check_timings(run, whole=not settings.on_volume)
@@ -86,6 +105,13 @@ def _check_run(settings: Settings) -> None:
     if limit < needed:
         rule = f"below driverMemory {run.driver_memory} and what Python and the JVM need beside it, {needed // _MIB}Mi"
         raise wrong("memory", room.memory, rule, f"{-(-needed // _MIB)}Mi")
+
+
+def _check_monitor(settings: Settings) -> None:
+    safety = settings.safety
+    if safety.pod_monitor and not safety.metrics_from and safety.network_policies:
+        rule = "network policies keep Prometheus out, unless they know its namespace"
+        raise wrong("metricsFrom", "", rule, "metricsFrom: monitoring")
 
 
 def _check_timings(run: Run, *, whole: bool) -> None:

@@ -62,6 +62,7 @@ class Run:
     cores: int
     master: str
     executors: int
+    executor_cores: int
     standby_executors: int
     executor_memory: str
     driver_memory: str
@@ -120,6 +121,7 @@ class Safety:
     egress: tuple[str, ...]
     metrics_from: str
     pod_monitor: bool
+    pod_monitor_labels: Mapping[str, str]
     monitoring_chart: bool
     flow_schema: bool
     identity: Mapping[str, str]
@@ -157,7 +159,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         job=check_id(it.text("jobId") or cluster, "understudy:jobId"),
         image=it.needed("image", "an image", "registry.example.com/flights:1.4.2"),
         pull_policy=it.one_of("imagePullPolicy", PULLS),
-        pull_secrets=tuple(it.label(each, "imagePullSecrets") for each in it.value("imagePullSecrets")),
+        pull_secrets=tuple(it.object_name(each, "imagePullSecrets") for each in it.value("imagePullSecrets")),
         script=it.text("script"),
         script_file=it.text("scriptFile"),
         arguments=tuple(it.value("arguments")),
@@ -176,6 +178,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         cores=it.at_least("cores", 1),
         master=it.text("master"),
         executors=it.at_least("executors", 1),
+        executor_cores=it.at_least("executorCores", 1),
         standby_executors=it.at_least("standbyExecutors", 0),
         executor_memory=it.java("executorMemory"),
         driver_memory=it.java("driverMemory"),
@@ -197,7 +200,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         prefix=it.text("bucketPrefix").strip("/") or cluster,
         endpoint=it.text("bucketEndpoint"),
         region=it.needed("bucketRegion", "a region", "eu-central-1"),
-        secret=it.text("bucketSecret"),
+        secret=it.text("bucketSecret") and it.object_name(it.text("bucketSecret"), "bucketSecret"),
         access_key=it.text("bucketAccessKey"),
         secret_key=it.text("bucketSecretKey"),
         expire_days=it.at_least("expireRehearsalsDays", 1),
@@ -211,6 +214,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         egress=tuple(it.network(each) for each in it.value("egress")),
         metrics_from=it.text("metricsFrom"),
         pod_monitor=it.value("podMonitor"),
+        pod_monitor_labels={name: str(value) for name, value in it.value("podMonitorLabels").items()},
         monitoring_chart=it.value("monitoringChart"),
         flow_schema=it.value("flowSchema"),
         identity={name: str(value) for name, value in it.value("workloadIdentity").items()},

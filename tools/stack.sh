@@ -2,7 +2,10 @@
 # A stack of the bundle, by the `pulumi` on PATH, the way a newcomer wants it done:
 #
 #   tools/stack.sh up STACK         make the cluster what stacks/Pulumi.STACK.yaml says
-#   tools/stack.sh down STACK       take away what runs; HA data, bucket and namespace stay (see docs/bundle.md for purge)
+#   tools/stack.sh down STACK       take away what runs; what holds data stays
+#   tools/stack.sh purge STACK      take away everything but the namespace, data too, for good; asks for SURE=yes
+#
+# All of them look at the cluster first (--refresh): it may be another one than last time, and they say which.
 #
 # State goes to the local backend (~/.pulumi), unless PULUMI_BACKEND_URL names another. Secrets are encrypted with a passphrase,
 # generated once into ~/.config/understudy/passphrase, unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set.
@@ -22,7 +25,10 @@ what=${1:-}
 stack=${2:-}
 case $what in
     up | down) ;;
-    *) fail 2 "say up or down, and a stack: make up STACK=dev" ;;
+    purge)
+        [ "${SURE:-}" = yes ] || fail 2 "this removes the checkpoints' claims and every HA document of $stack. Add SURE=yes"
+        ;;
+    *) fail 2 "say up, down or purge, and a stack: make up STACK=dev" ;;
 esac
 known=$(cd stacks && echo Pulumi.*.yaml | sed 's/Pulumi\.//g; s/\.yaml//g')
 [ -f "stacks/Pulumi.$stack.yaml" ] || fail 2 "STACK: there is no stacks/Pulumi.$stack.yaml. There are: $known"
@@ -51,14 +57,23 @@ fi
 pulumi stack select --create "$stack"
 
 key() { pulumi config get --stack "$stack" "$1" 2>/dev/null || true; }
+context=$(key context)
+say "in the context ${context:-$(kubectl config current-context 2>/dev/null || echo 'that is current')}"
 if [ "$what" = up ]; then
     if [ "$(key bucketKind)" = incluster ] && [ -z "$(key bucketSecret)$(key bucketAccessKey)" ]; then
-        pulumi config set --stack "$stack" --secret bucketAccessKey understudy
+        # Random as well: Pulumi hides a secret's text wherever it appears.
+        od -An -tx1 -N10 /dev/urandom | tr -d ' \n' | pulumi config set --stack "$stack" --secret bucketAccessKey
         od -An -tx1 -N16 /dev/urandom | tr -d ' \n' | pulumi config set --stack "$stack" --secret bucketSecretKey
         say "made keys for the object store; they are in stacks/Pulumi.$stack.yaml, encrypted"
     fi
-    pulumi up --stack "$stack" --yes
+    pulumi up --stack "$stack" --yes --refresh
+elif [ "$what" = down ]; then
+    pulumi destroy --stack "$stack" --yes --refresh --exclude-protected
+    say "what holds data is still there, unless the stack says otherwise (retain, purge): docs/bundle.md"
 else
-    pulumi destroy --stack "$stack" --yes --exclude-protected
-    say "what holds data is still there: see docs/bundle.md"
+    # What is to go has to be told so before it can: retention and protection are options of the resources.
+    pulumi config set --stack "$stack" purge true
+    trap 'pulumi config rm --stack "$stack" purge' EXIT
+    pulumi up --stack "$stack" --yes --refresh
+    pulumi destroy --stack "$stack" --yes --refresh
 fi

@@ -5,6 +5,7 @@ Whatever makes one keeps it: versions on, public access off, and nothing expires
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Protocol
 
 import pulumi
@@ -12,9 +13,20 @@ from pulumi_kubernetes import helm
 
 from infra.components.ha_state import kept
 from infra.declared import PROJECT
-from infra.endpoint import included_name, included_values
+from infra.endpoint import included_values
+from infra.manifests.ha import included_name
 from infra.settings import Settings
 from understudy.errors import EnvironmentProblem
+
+
+def check_sdk(settings: Settings) -> None:
+    """Raises ``EnvironmentProblem`` where the SDK that makes the bucket is missing."""
+    if settings.bucket.kind == "aws" and find_spec("pulumi_aws") is None:
+        raise EnvironmentProblem(
+            "needs the package pulumi-aws",
+            where="understudy:bucketKind aws",
+            remedy=".venv-infra/bin/pip install -r infra/requirements-aws.txt",
+        )
 
 
 class Bucket(Protocol):
@@ -32,15 +44,13 @@ class AwsBucket:
     """In the account and region of the AWS provider, whose SDK is an extra (requirements-aws.txt)."""
 
     def __init__(self, settings: Settings, parent: pulumi.Resource) -> None:
-        try:
-            from pulumi_aws import s3
-        except ImportError:
-            raise EnvironmentProblem(
-                "needs the package pulumi-aws",
-                where="understudy:bucketKind aws",
-                remedy=".venv-infra/bin/pip install -r infra/requirements-aws.txt",
-            ) from None
-        name, own = settings.bucket.name, pulumi.ResourceOptions(parent=parent)
+        import pulumi_aws as aws
+        from pulumi_aws import s3
+
+        name = settings.bucket.name
+        # Where drivers look for it, whatever region the account's own settings name.
+        provider = aws.Provider("bucket", region=settings.bucket.region, opts=pulumi.ResourceOptions(parent=parent))
+        own = pulumi.ResourceOptions(parent=parent, provider=provider)
         bucket = s3.Bucket(
             name,
             bucket=name,

@@ -7,7 +7,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.components.kinds import declare
 from infra.manifests.base import annotated
-from infra.manifests.ha import ha_objects, namespace
+from infra.manifests.ha import claims, ha_objects, namespace
 from infra.settings import Settings
 
 #: The field manager of what this program declares. A fixed one: without it each adoption leaves another co-owner behind.
@@ -51,11 +51,13 @@ class HaState(pulumi.ComponentResource):
         own = pulumi.ResourceOptions(parent=self, provider=provider)
         before: list[pulumi.Resource] = []
         if settings.create_namespace:
-            # Deleting it would delete everything in it.
-            options = pulumi.ResourceOptions.merge(own, kept(settings))
+            # Deleting it would delete everything in it, and some of that may be others'.
+            options = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(retain_on_delete=True))
             before.append(declare(annotated(namespace(settings), MANAGER), options))
         own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=before))
         options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(own, kept(settings)), written_by_drivers())
         objects = [declare(annotated(each, MANAGER), options) for each in ha_objects(settings)]
-        self.ready: list[pulumi.Resource] = [*before, *objects]
+        stays = pulumi.ResourceOptions.merge(own, kept(settings))
+        volumes = [declare(annotated(each, MANAGER), stays) for each in claims(settings)]
+        self.ready: list[pulumi.Resource] = [*before, *objects, *volumes]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})

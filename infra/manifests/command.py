@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from pathlib import Path
 
 from infra.manifests.access import executors_name
@@ -20,7 +22,15 @@ _IDENTITY = ",".join(
 def bucket_secret(settings: Settings) -> str:
     """Name of the Secret with the bucket's keys, whoever made it; empty with workload identity."""
     bucket = settings.bucket
-    return bucket.secret or (f"{settings.job.cluster}-bucket" if bucket.has_keys else "")
+    if bucket.access_key:
+        return f"{settings.job.cluster}-bucket-{_digest(settings.namespace, bucket.access_key, bucket.secret_key)}"
+    return bucket.secret
+
+
+@cache
+def _digest(salt: str, *keys: str) -> str:
+    """Other keys are another Secret, and so another revision of everybody who reads it. Not a quick hash: names are for all to see."""
+    return hashlib.scrypt("\0".join(keys).encode(), salt=salt.encode(), n=2**10, r=8, p=1, dklen=5).hex()
 
 
 def url(settings: Settings, part: str) -> str:
@@ -40,9 +50,16 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     options += ["--scratch", url(settings, "scratch")]
     if run.mode == "native":
         options += ["--standby-executors", str(run.standby_executors)]
-    for name, value in {**_spark(settings), **s3a(settings, endpoint), **job.spark}.items():
+    for name, value in {**_spark(settings), **s3a(settings, endpoint)}.items():
         options += ["--conf", f"{name}={value}"]
-    return [*options, "--master", _master(settings), script(settings), *job.arguments]
+    for name, value in job.spark.items():
+        options += ["--conf", literal(f"{name}={value}")]
+    return [*options, "--master", _master(settings), script(settings), *map(literal, job.arguments)]
+
+
+def literal(text: str) -> str:
+    """Text that Kubernetes hands on as it is: in arguments it replaces ``$(NAME)``, and takes ``$$`` for ``$``."""
+    return text.replace("$", "$$")
 
 
 def script(settings: Settings) -> str:
@@ -95,12 +112,18 @@ def _spark(settings: Settings) -> dict[str, str]:
     found = {"spark.driver.memory": run.driver_memory}
     if run.mode == "application":
         return found
-    found |= {"spark.executor.instances": str(run.executors), "spark.executor.memory": run.executor_memory}
-    found |= {f"spark.executorEnv.{name}": value for name, value in job.environment.items()}
+    found |= {"spark.executor.memory": run.executor_memory, "spark.executor.cores": str(run.executor_cores)}
+    found |= {f"spark.executorEnv.{name}": literal(value) for name, value in job.environment.items()}
+    if run.mode == "standalone":
+        # Workers elsewhere know the pod by its address only; and what bounds an application there are its cores.
+        address = "$(UNDERSTUDY_POD_IP)"
+        found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
+        found["spark.cores.max"] = str(run.executors * run.executor_cores)
     if run.mode == "native":
         pods, secrets = "spark.kubernetes", secret_environment(settings)
         found |= {f"{pods}.executor.secretKeyRef.{name}": f"{of}:{key}" for name, (of, key) in secrets.items()}
         found |= {
+            "spark.executor.instances": str(run.executors),
             f"{pods}.container.image": job.image,
             f"{pods}.container.image.pullPolicy": job.pull_policy,
             f"{pods}.authenticate.executor.serviceAccountName": executors_name(settings),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.manifests.access import access
 from infra.manifests.base import Manifest
-from infra.manifests.ha import ha_objects, namespace
+from infra.manifests.ha import claims, ha_objects, namespace
 from infra.manifests.network import flow_schema, pod_monitor, policies
 from infra.manifests.storage import key_secret
 from infra.manifests.workload import budget, script_map, workload
@@ -13,7 +13,7 @@ from infra.settings import Settings
 
 def kept_objects(settings: Settings) -> list[Manifest]:
     """What holds data, or holds what holds data."""
-    return [*([namespace(settings)] if settings.create_namespace else []), *ha_objects(settings)]
+    return [*([namespace(settings)] if settings.create_namespace else []), *ha_objects(settings), *claims(settings)]
 
 
 def passing_objects(settings: Settings, endpoint: str) -> list[Manifest]:

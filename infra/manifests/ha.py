@@ -6,32 +6,49 @@ them with their owner.
 
 from __future__ import annotations
 
-from infra.manifests.base import Manifest, made
+from infra.manifests.base import Manifest, annotated, made
 from infra.settings import Settings
 
 
 def ha_objects(settings: Settings) -> list[Manifest]:
+    """Both locks, whichever is used: a lock is changed under running replicas, the old ones of which still need theirs."""
     if settings.on_volume:
-        return [_claim(settings)]
+        return []
     names = settings.job.names
-    maps = [names.job_document, names.replicas]
-    if settings.run.lock != "lease":
-        maps.append(names.lock)
-    found = [made(settings, "v1", "ConfigMap", name) for name in maps]
-    if settings.run.lock != "configmap":
-        found.append(made(settings, "coordination.k8s.io/v1", "Lease", names.lock))
+    maps = [made(settings, "v1", "ConfigMap", name) for name in (names.job_document, names.replicas, names.lock)]
+    return [*maps, made(settings, "coordination.k8s.io/v1", "Lease", names.lock)]
+
+
+def claims(settings: Settings) -> list[Manifest]:
+    """Volumes: for HA documents where they are on one, and for the object store that is made along.
+
+    ReadWriteOncePod for the former: two pods of one node must not share it either, their evidence is told apart by machine.
+    """
+    found = [_claim(settings, ha_claim(settings), "ReadWriteOncePod")] if settings.on_volume else []
+    if settings.bucket.kind == "incluster":
+        found.append(_claim(settings, included_name(settings), "ReadWriteOnce"))
     return found
 
 
-def _claim(settings: Settings) -> Manifest:
-    """ReadWriteOncePod: two pods of one node must not share it either, their evidence is told apart by machine."""
+def ha_claim(settings: Settings) -> str:
+    return f"{settings.job.cluster}-ha"
+
+
+def included_name(settings: Settings) -> str:
+    """Of the object store that is made along: of the chart's release, its Service and its claim."""
+    return f"{settings.job.cluster}-objects"
+
+
+def _claim(settings: Settings, name: str, mode: str) -> Manifest:
+    """An adopted claim is bound already, and the provider would wait for it to become pending."""
     room = settings.room
     spec: Manifest = {
-        "accessModes": ["ReadWriteOncePod"],
+        "accessModes": [mode],
         "resources": {"requests": {"storage": room.storage_size}},
         **({"storageClassName": room.storage_class} if room.storage_class else {}),
     }
-    return made(settings, "v1", "PersistentVolumeClaim", f"{settings.job.cluster}-ha", spec=spec)
+    claim = made(settings, "v1", "PersistentVolumeClaim", name, spec=spec)
+    return annotated(claim, {"pulumi.com/skipAwait": "true"})
 
 
 def namespace(settings: Settings) -> Manifest:

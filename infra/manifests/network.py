@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra.manifests.access import account_name
 from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, excused, labels, made
+from infra.manifests.ha import included_name
 from infra.settings import Settings
 
 _NAMESPACE = "kubernetes.io/metadata.name"
@@ -42,8 +43,9 @@ def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest]
     if settings.safety.egress:
         names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
         spec["policyTypes"] = ["Ingress", "Egress"]
+        store: Manifest = {"podSelector": {"matchLabels": {"app.kubernetes.io/instance": included_name(settings)}}}
         spec["egress"] = [
-            {"to": own},
+            {"to": [*own, store] if settings.bucket.kind == "incluster" else own},
             {"to": [names], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
             {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.safety.egress]},
         ]
@@ -93,4 +95,6 @@ def pod_monitor(settings: Settings) -> Manifest | None:
         "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
         "podMetricsEndpoints": [scraped],
     }
-    return made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
+    monitor = made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
+    monitor["metadata"]["labels"] |= settings.safety.pod_monitor_labels
+    return monitor

@@ -8,6 +8,7 @@ from pathlib import Path
 from infra.manifests.access import account_name
 from infra.manifests.base import CLUSTER, PROBES, RESTRICTED_CONTAINER, RESTRICTED_POD, Manifest, excused, labels, made
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
+from infra.manifests.ha import ha_claim
 from infra.settings import Settings
 
 #: Seconds between SIGTERM and SIGKILL: a leader that stops needs a few, and has all of them to hand over.
@@ -118,7 +119,7 @@ def _container(settings: Settings, endpoint: str) -> Manifest:
 def _volumes(settings: Settings) -> list[Manifest]:
     state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": "1Gi"}}
     if settings.on_volume:
-        state = {"name": "state", "persistentVolumeClaim": {"claimName": f"{settings.job.cluster}-ha"}}
+        state = {"name": "state", "persistentVolumeClaim": {"claimName": ha_claim(settings)}}
     found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.room.scratch}}, state]
     if settings.job.script_file:
         found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
@@ -140,6 +141,8 @@ def _apart(settings: Settings) -> Manifest:
             "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
             "labelSelector": mine,
             "matchLabelKeys": ["pod-template-hash"],
+            # Without it one node would do, with everybody on it.
+            **({"minDomains": settings.run.replicas} if strict else {}),
         }
 
     host = "kubernetes.io/hostname"

@@ -72,6 +72,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "cores": draw(st.integers(1, 8)),
         "master": draw(st.sampled_from(["spark://m:7077", "spark://m:1,n:2"])) if mode == "standalone" else "",
         "executors": executors,
+        "executorCores": draw(st.integers(1, 4)),
         "standbyExecutors": draw(st.integers(0, executors)),
         "workload": workload,
         "storageClass": draw(st.sampled_from(["", "block"])),
@@ -86,11 +87,17 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "purge": purge,
         "networkPolicies": draw(st.booleans()),
         "egress": draw(st.lists(st.sampled_from(["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"]), unique=True)),
-        "metricsFrom": draw(st.just("") | labels()),
-        "podMonitor": draw(st.booleans()),
+        **draw(_monitoring()),
         "monitoringChart": draw(st.booleans()),
         "flowSchema": draw(st.booleans()),
     }
+
+
+@st.composite
+def _monitoring(draw: st.DrawFn) -> dict[str, Any]:
+    """Who has a monitor lets Prometheus in."""
+    monitor = draw(st.booleans())
+    return {"podMonitor": monitor, "metricsFrom": draw(labels() if monitor else st.just("") | labels())}
 
 
 @st.composite

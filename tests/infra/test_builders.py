@@ -16,7 +16,7 @@ from e2e.cluster.build import kubernetes_version
 from infra.declared import PROJECT
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects
-from infra.manifests.ha import ha_objects
+from infra.manifests.ha import claims, ha_objects
 from infra.manifests.workload import workload
 from infra.settings import Settings, settings_from
 from tests.infra.pod_security import violations
@@ -189,14 +189,16 @@ class TestWhatHoldsData:
     @patient
     @any_stack
     def test_is_what_replicas_look_for(self, stack: Settings) -> None:
-        found = {(each["kind"], each["metadata"]["name"]) for each in ha_objects(stack)}
+        found = {(each["kind"], each["metadata"]["name"]) for each in [*ha_objects(stack), *claims(stack)]}
         ids = stack.job.names
+        store = (
+            {("PersistentVolumeClaim", f"{stack.job.cluster}-objects")} if stack.bucket.kind == "incluster" else set()
+        )
         if stack.on_volume:
-            assert found == {("PersistentVolumeClaim", f"{stack.job.cluster}-ha")}
+            assert found == {("PersistentVolumeClaim", f"{stack.job.cluster}-ha")} | store
             return
-        locks = {"lease": ["Lease"], "configmap": ["ConfigMap"], "multi": ["Lease", "ConfigMap"]}[stack.run.lock]
-        documents = {("ConfigMap", ids.job_document), ("ConfigMap", ids.replicas)}
-        assert found == documents | {(kind, ids.lock) for kind in locks}
+        maps = {("ConfigMap", name) for name in (ids.job_document, ids.replicas, ids.lock)}
+        assert found == {*maps, ("Lease", ids.lock), *store}
 
 
 class TestNames:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.config import given as given_to_the_program
 from infra.config import read
 from infra.declared import PROJECT, complete, keys
 from infra.quantities import java_bytes, quantity
@@ -81,6 +83,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("bucketSecret", {"bucketSecret": "s", "bucketAccessKey": "a", "bucketSecretKey": "b"}, "either"),
     ("workloadIdentity", {"workloadIdentity": {"a": "b"}, "bucketSecret": "s"}, "either"),
     ("egress", {"egress": ["everywhere"]}, "a CIDR"),
+    ("sparkSettings", {"sparkSettings": {"spark.driver.memory": "9g"}}, "is what driverMemory is for"),
+    ("metricsFrom", {"podMonitor": True}, "keep Prometheus out"),
+    ("bucketSecret", {"bucketSecret": "My_Secret"}, "an object's name"),
+    ("imagePullSecrets", {"imagePullSecrets": ["a_b"]}, "an object's name"),
     ("egress", {"egress": ["10.0.0.1"]}, "For example 10.0.0.1/32"),
     ("egress", {"egress": ["10.0.0.0/255.0.0.0"]}, "For example 10.0.0.0/8"),
     ("retain", {"production": True, "retain": False}, "purge only"),
@@ -118,6 +124,18 @@ def test_a_secret_of_the_wrong_type_is_not_shown() -> None:
     assert "hush-hush" not in str(refused.value)
 
 
+def test_the_engine_is_not_told_which_keys_are_secret() -> None:
+    """It would take an empty default for a secret in plain text, and refuse every stack that has no keys."""
+    assert "secret:" not in (PROJECT / "Pulumi.yaml").read_text(encoding="utf-8")
+
+
+def test_a_key_in_plain_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"understudy:bucketSecretKey": "hush-hush"}))
+    with pytest.raises(SettingsError, match="understudy:bucketSecretKey: is there in plain text") as refused:
+        given_to_the_program()
+    assert "hush-hush" not in str(refused.value)
+
+
 def test_settings_show_no_secret() -> None:
     settings = settings_from({**LEAST, "bucketAccessKey": "AKIA", "bucketSecretKey": "hush-hush"})
     assert "hush-hush" not in repr(settings)
@@ -136,9 +154,10 @@ def test_the_stacks_are_sound(stack: str) -> None:
     text = (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     config = yaml.safe_load(text)["config"]
     keys_made_by_make_up = {"bucketAccessKey": "understudy", "bucketSecretKey": "generated"} if stack == "dev" else {}
-    settings = settings_from(
-        {**{name.partition(":")[2]: value for name, value in config.items()}, **keys_made_by_make_up}
-    )
+    written = read(
+        {name.partition(":")[2]: value for name, value in config.items()}
+    )  # the engine may have written it anew
+    settings = settings_from({**written, **keys_made_by_make_up})
     assert settings.safety.production is (stack == "prod")
     assert settings.keeps
 
