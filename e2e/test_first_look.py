@@ -69,3 +69,16 @@ def test_down_keeps_what_holds_data(look: Heartbeat) -> None:
         ("lease", f"{CLUSTER}-lock"),
     ):
         assert look.cluster.get(look.namespace, kind, name)["metadata"]["labels"]["understudy.dev/cluster"] == CLUSTER
+
+
+def test_the_next_up_finds_all_of_it_and_the_job_counts_on(look: Heartbeat) -> None:
+    claim = ["persistentvolumeclaim", f"{CLUSTER}-objects"]
+    before = look.cluster.get(look.namespace, *claim)["metadata"]["uid"]
+
+    look.stack.up(look.given)
+    look.status(r"commit +\d", 180)
+
+    assert look.cluster.get(look.namespace, *claim)["metadata"]["uid"] == before
+    beats = look.beats()
+    assert beats == list(range(len(beats)))
+    look.stack.destroy()
