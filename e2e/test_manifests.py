@@ -53,7 +53,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "nodeSelector": {"disk": "ssd"},
         "imagePullSecrets": ["registry"],
     },
-    "production": {"production": True, "replicas": 3, "podMonitor": True, "flowSchema": True},
+    "production": {
+        "production": True,
+        "replicas": 3,
+        "podMonitor": True,
+        "metricsFrom": "monitoring",
+        "flowSchema": True,
+    },
 }
 STACKS = ("dev", "prod")
 
@@ -269,7 +275,8 @@ class TestARepositoryThatAClusterFollows:
     LOCK = "lease/heartbeat-lock"
 
     def kept(self, namespace: str) -> set[str]:
-        return {f"namespace/{namespace}", *self.DOCUMENTS, self.LOCK}
+        others = "configmap/heartbeat-lock", "persistentvolumeclaim/heartbeat-objects"
+        return {f"namespace/{namespace}", *self.DOCUMENTS, self.LOCK, *others}
 
     def test_what_holds_data_carries_both_marks_and_nothing_else_does(
         self, repository: Repository, restricted: str
