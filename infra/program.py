@@ -13,7 +13,7 @@ from infra.components.network import Network
 from infra.components.object_store import ObjectStore
 from infra.components.workload import Workload
 from infra.config import given
-from infra.manifests.command import HA_DIRECTORY
+from infra.manifests.command import HA_DIRECTORY, url
 from infra.manifests.ha import claims, ha_objects
 from infra.settings import Settings, settings_from
 from understudy.errors import UnderstudyError
@@ -32,7 +32,7 @@ def main() -> None:
 def build(settings: Settings) -> None:
     provider = kubernetes.Provider("cluster", context=settings.context or None, enable_server_side_apply=True)
     state = HaState(settings, keeping_provider(settings))
-    here = pulumi.ResourceOptions(provider=provider, depends_on=state.ready[:1] if settings.create_namespace else [])
+    here = pulumi.ResourceOptions(provider=provider, depends_on=state.namespace)
     access = Access(settings, here)
     network = Network(settings, here)
     store = ObjectStore(settings, here)
@@ -45,7 +45,7 @@ def build(settings: Settings) -> None:
         "haObjects",
         [f"{each['kind']}/{each['metadata']['name']}".lower() for each in [*ha_objects(settings), *claims(settings)]],
     )
-    pulumi.export("checkpoints", f"s3a://{settings.bucket.name}/{settings.bucket.prefix}/checkpoints")
+    pulumi.export("checkpoints", url(settings, "checkpoints"))
     pulumi.export("bucketEndpoint", store.endpoint or "AWS")
     at = f" --context {settings.context}" if settings.context else ""
     lock = "" if settings.run.lock == "lease" else f" --lock {settings.run.lock}"

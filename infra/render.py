@@ -18,11 +18,11 @@ import yaml
 
 from infra.config import NAMESPACE, read
 from infra.declared import PROJECT
-from infra.endpoint import endpoint_of, included_values
 from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.ha import included_name
+from infra.manifests.object_store import endpoint_of, included_values
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
 

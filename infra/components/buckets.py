@@ -13,8 +13,8 @@ from pulumi_kubernetes import helm
 
 from infra.components.ha_state import kept
 from infra.declared import PROJECT
-from infra.endpoint import included_values
 from infra.manifests.ha import included_name
+from infra.manifests.object_store import included_values
 from infra.settings import Settings
 from understudy.errors import EnvironmentProblem
 
@@ -50,15 +50,9 @@ class AwsBucket:
         name = settings.bucket.name
         # Where drivers look for it, whatever region the account's own settings name.
         provider = aws.Provider("bucket", region=settings.bucket.region, opts=pulumi.ResourceOptions(parent=parent))
-        own = pulumi.ResourceOptions(parent=parent, provider=provider)
-        bucket = s3.Bucket(
-            name,
-            bucket=name,
-            force_destroy=settings.safety.purge,
-            opts=pulumi.ResourceOptions.merge(own, kept(settings)),
-        )
         # What guards the bucket stays as long as it does.
-        own = pulumi.ResourceOptions.merge(own, kept(settings))
+        own = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=parent, provider=provider), kept(settings))
+        bucket = s3.Bucket(name, bucket=name, force_destroy=settings.safety.purge, opts=own)
         versions = s3.BucketVersioning(
             name, bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=own
         )

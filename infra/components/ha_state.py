@@ -44,20 +44,20 @@ def written_by_drivers() -> pulumi.ResourceOptions:
 
 
 class HaState(pulumi.ComponentResource):
-    """``ready``: everything that a driver expects to find."""
+    """``namespace``: the one that is made here, if any. ``ready``: everything that a driver expects to find."""
 
     def __init__(self, settings: Settings, provider: kubernetes.Provider) -> None:
         super().__init__("understudy:infra:HaState", settings.job.cluster)
         own = pulumi.ResourceOptions(parent=self, provider=provider)
-        before: list[pulumi.Resource] = []
+        self.namespace: list[pulumi.Resource] = []
         if settings.create_namespace:
             # Deleting it would delete everything in it, and some of that may be others'.
             options = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(retain_on_delete=True))
-            before.append(declare(annotated(namespace(settings), MANAGER), options))
-        own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=before))
-        options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(own, kept(settings)), written_by_drivers())
-        objects = [declare(annotated(each, MANAGER), options) for each in ha_objects(settings)]
+            self.namespace.append(declare(annotated(namespace(settings), MANAGER), options))
+        own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=self.namespace))
         stays = pulumi.ResourceOptions.merge(own, kept(settings))
+        written = pulumi.ResourceOptions.merge(stays, written_by_drivers())
+        objects = [declare(annotated(each, MANAGER), written) for each in ha_objects(settings)]
         volumes = [declare(annotated(each, MANAGER), stays) for each in claims(settings)]
-        self.ready: list[pulumi.Resource] = [*before, *objects, *volumes]
+        self.ready: list[pulumi.Resource] = [*self.namespace, *objects, *volumes]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})

@@ -7,7 +7,7 @@ from pulumi_kubernetes import helm
 
 from infra.components.kinds import declare
 from infra.declared import PROJECT
-from infra.manifests.network import pod_monitor
+from infra.manifests.monitoring import pod_monitor
 from infra.settings import Settings
 
 

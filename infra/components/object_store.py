@@ -6,8 +6,7 @@ import pulumi
 
 from infra.components.buckets import AwsBucket, Bucket, ExistingBucket, IncludedBucket
 from infra.components.kinds import declare
-from infra.endpoint import endpoint_of
-from infra.manifests.storage import key_secret
+from infra.manifests.object_store import endpoint_of, key_secret
 from infra.settings import Settings
 
 

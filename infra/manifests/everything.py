@@ -5,8 +5,9 @@ from __future__ import annotations
 from infra.manifests.access import access
 from infra.manifests.base import Manifest
 from infra.manifests.ha import claims, ha_objects, namespace
-from infra.manifests.network import flow_schema, pod_monitor, policies
-from infra.manifests.storage import key_secret
+from infra.manifests.monitoring import pod_monitor
+from infra.manifests.network import flow_schema, policies
+from infra.manifests.object_store import key_secret
 from infra.manifests.workload import budget, script_map, workload
 from infra.settings import Settings
 

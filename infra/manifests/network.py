@@ -82,19 +82,3 @@ def flow_schema(settings: Settings) -> Manifest | None:
             ],
         },
     }
-
-
-def pod_monitor(settings: Settings) -> Manifest | None:
-    """For the Prometheus operator. Of pods and not of a Service: each replica says how it stands with itself."""
-    if not settings.safety.pod_monitor:
-        return None
-    # charts/monitoring tells jobs apart by this label: two of them may share a namespace.
-    named = {"targetLabel": "cluster_id", "replacement": settings.job.cluster}
-    scraped = {"port": "probes", "path": "/metrics", "interval": "15s", "relabelings": [named]}
-    spec = {
-        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
-        "podMetricsEndpoints": [scraped],
-    }
-    monitor = made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
-    monitor["metadata"]["labels"] |= settings.safety.pod_monitor_labels
-    return monitor

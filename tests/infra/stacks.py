@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from infra.endpoint import endpoint_of
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects, passing_objects
+from infra.manifests.object_store import endpoint_of
 from infra.settings import LOCKS, MODES, PULLS, WORKLOADS, Settings
 
 #: A stack has many keys, and drawing them all takes a while.

@@ -8,8 +8,6 @@ import pytest
 
 from tests.infra.recorder import Registered, outputs, record
 
-HOLDS_DATA = {"Lease", "ConfigMap", "PersistentVolumeClaim", "Namespace"}
-
 
 def of(seen: list[Registered], kind: str) -> list[Registered]:
     return [each for each in seen if each.kind == kind]

@@ -1,9 +1,10 @@
-"""The object store that charts/object-store makes: where it is, and what the chart is told."""
+"""The object store: where it is, the Secret with its keys, and what charts/object-store is told where it is made along."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from infra.manifests.base import Manifest, made
 from infra.manifests.command import bucket_secret
 from infra.manifests.ha import included_name
 from infra.settings import Settings
@@ -29,3 +30,12 @@ def included_values(settings: Settings) -> dict[str, Any]:
         repository, _, tag = bucket.image.rpartition(":")
         values["image"] = {"repository": repository, "tag": tag, "pullPolicy": settings.job.pull_policy}
     return values
+
+
+def key_secret(settings: Settings) -> Manifest | None:
+    """Only where keys are given and no Secret."""
+    bucket = settings.bucket
+    if not bucket.access_key:
+        return None
+    values = dict(zip(bucket.key_variables, (bucket.access_key, bucket.secret_key), strict=True))
+    return made(settings, "v1", "Secret", bucket_secret(settings), type="Opaque", stringData=values)
