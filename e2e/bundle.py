@@ -21,7 +21,7 @@ import yaml
 from e2e.cluster.layout import REPOSITORY
 from e2e.deployer import Deployer
 from e2e.kubectl import Cluster
-from e2e.production import CLUSTER, Production
+from e2e.production import Production
 from infra.declared import keys
 from infra.program import build
 from infra.settings import settings_from
@@ -104,8 +104,7 @@ class SdkStack:
 
     def up(self, given: Mapping[str, Any], *, refresh: bool = False) -> int:
         settings = settings_from(given)
-        changes = self._deployer.up(lambda: build(settings), refresh=refresh)
-        return len(changes.created) + len(changes.updated) + len(changes.deleted)
+        return self._deployer.up(lambda: build(settings), refresh=refresh)
 
     def destroy(self) -> None:
         self._deployer.destroy()
@@ -145,20 +144,8 @@ class Bundled(Production):
     @property
     def given(self) -> dict[str, Any]:
         """The keys of its stack."""
-        job = self.job
-        script, *arguments = job.command
         return {
-            "clusterId": CLUSTER,
-            "namespace": self.namespace,
-            "image": self.image,
-            "imagePullPolicy": "Never",
-            "script": script,
-            "arguments": arguments,
-            "replicas": self.replicas,
-            "profile": "fast",
-            "cpu": "100m",
-            "memory": "1400Mi",
-            "driverMemory": "700m",
+            **self.job.given,
             "sparkSettings": {"spark.ui.enabled": "false"},
             "bucketKind": "s3",
             "bucket": self.store.bucket,

@@ -2,7 +2,7 @@
 
 It runs the same program through the SDK's own protocol, in this process, and does with each resource that is registered what the
 program's options ask for: by server-side apply, under the program's field manager; adopting what is there only through a provider
-that says so; comparing declared fields with the last ones; leaving what is to be retained. What it knows of a stack is in one file.
+that says so; comparing declared fields with the last ones; leaving what is to be retained. What it knows of a stack it writes down.
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pulumi.runtime import mocks, rpc
 
-from e2e.cluster.layout import REPOSITORY, Layout
-from e2e.helm import find_helm
+from e2e.cluster.layout import Layout
+from e2e.helm import Helm, find_helm
 from e2e.kubectl import Cluster
-from tests.infra.recorder import Echo, perform
+from tests.infra.recorder import Echo, perform, plain
 
-_STACK = "pulumi:pulumi:Stack"
 _CHART = "kubernetes:helm.sh/v4:Chart"
 _MANAGER = "pulumi.com/patchFieldManager"
 
@@ -46,21 +44,9 @@ class Known:
 
     @property
     def where(self) -> list[str]:
-        group = self.version.rpartition("/")[0]
-        version = self.version.rpartition("/")[2]
+        group, _, version = self.version.rpartition("/")
         kind = f"{self.kind}.{version}.{group}" if group else self.kind
         return [kind, self.name, *(["--namespace", self.namespace] if self.namespace else [])]
-
-
-@dataclass(slots=True)
-class Changes:
-    created: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.created or self.updated or self.deleted)
 
 
 class Deployer(mocks.MockMonitor):
@@ -69,36 +55,34 @@ class Deployer(mocks.MockMonitor):
     def __init__(self, cluster: Cluster, state: Path) -> None:
         super().__init__(Echo())
         self._cluster = cluster
+        self._helm = Helm(find_helm(Layout.default()))
         self._path = state
         self._known: dict[str, Known] = {}
-        if state.exists():
-            self._known = {urn: Known(**facts) for urn, facts in json.loads(state.read_text()).items()}
         self._seen: dict[str, Known] = {}
         self._upserting: set[str] = set()
-        self._changes = Changes()
+        self._changed = 0
         self._refreshing = False
 
-    def up(self, program: Callable[[], None], *, refresh: bool = False) -> Changes:
-        """Make the cluster what the program declares. ``refresh``: ask the cluster about every resource, unchanged or not."""
-        self._seen, self._changes, self._refreshing = {}, Changes(), refresh
+    def up(self, program: Callable[[], None], *, refresh: bool = False) -> int:
+        """Make the cluster what the program declares; how many objects were made, changed or removed.
+
+        ``refresh``: ask the cluster about every resource, unchanged or not.
+        """
+        self._seen, self._changed, self._refreshing = {}, 0, refresh
         perform(program, self)
-        for urn, gone in reversed([(urn, known) for urn, known in self._known.items() if urn not in self._seen]):
-            self._remove(urn, gone)
+        for gone in reversed([known for urn, known in self._known.items() if urn not in self._seen]):
+            self._remove(gone)
         self._known = self._seen
         self._save()
-        return self._changes
+        return self._changed
 
-    def destroy(self) -> Changes:
+    def destroy(self) -> None:
         """Everything but what is retained, the last one first. Protected ones are left, too (``--exclude-protected``)."""
-        self._changes = Changes()
         for urn, known in reversed(list(self._known.items())):
-            if known.protect:
-                self._changes.kept.append(urn)
-                continue
-            self._remove(urn, known)
-            del self._known[urn]
+            if not known.protect:
+                self._remove(known)
+                del self._known[urn]
         self._save()
-        return self._changes
 
     # The protocol's side.
 
@@ -109,14 +93,14 @@ class Deployer(mocks.MockMonitor):
                 self._upserting.add(request.name)
         elif request.type == _CHART:
             self._install(request)
-        elif request.custom and request.type != _STACK:
+        elif request.custom:
             self._make(request)
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
     # The cluster's side.
 
     def _make(self, request: Any) -> None:
-        inputs = _open(rpc.deserialize_properties(request.object))
+        inputs = plain(rpc.deserialize_properties(request.object))
         if request.type.startswith("kubernetes:") and "metadata" in inputs:
             urn = self.make_urn(request.parent, request.type, request.name)
             provider = request.provider.split("::")[3]
@@ -150,49 +134,27 @@ class Deployer(mocks.MockMonitor):
             _MANAGER, f"pulumi-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
         )
         options = ["--server-side", "--field-manager", manager, "--filename", "-"]
-        text = json.dumps(declared)
-        if before is None:
-            self._changes.created.append(urn)
-        elif not _has(live, declared):
-            self._changes.updated.append(urn)
-        else:
-            return
-        self._cluster.kubectl("apply", *options, stdin=text)
+        if before is None or not contains(live, declared):
+            self._changed += 1
+            self._cluster.kubectl("apply", *options, stdin=json.dumps(declared))
 
     def _live(self, known: Known) -> Any:
         found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
         return json.loads(found) if found.strip() else None
 
-    def _remove(self, urn: str, known: Known) -> None:
-        if known.retain:
-            self._changes.kept.append(urn)
-            return
-        self._cluster.kubectl("delete", *known.where, "--ignore-not-found", "--timeout=120s", timeout=150)
-        self._changes.deleted.append(urn)
+    def _remove(self, known: Known) -> None:
+        if not known.retain:
+            self._changed += 1
+            self._cluster.kubectl("delete", *known.where, "--ignore-not-found", "--timeout=120s", timeout=150)
 
     def _install(self, request: Any) -> None:
         """A chart: what helm renders is applied. Taken down with its namespace only."""
-        inputs = _open(rpc.deserialize_properties(request.object))
-        command = [
-            find_helm(Layout.default()),
-            "template",
-            request.name,
-            inputs["chart"],
-            "--namespace",
-            inputs["namespace"],
-        ]
-        done = subprocess.run(
-            [*command, "--values", "-"],
-            input=json.dumps(inputs.get("values", {})),
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise NotDone(f"helm template {inputs['chart']}: {done.stderr.strip()}")
-        here = ["--namespace", inputs["namespace"]]
-        self._cluster.kubectl("apply", "--server-side", *here, "--filename", "-", stdin=done.stdout)
+        inputs = plain(rpc.deserialize_properties(request.object))
+        chart, namespace = Path(inputs["chart"]).name, inputs["namespace"]
+        objects = self._helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
+        here = ["--namespace", namespace]
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+        self._cluster.kubectl("apply", "--server-side", *here, "--filename", "-", stdin=text)
         for each in self._cluster.kubectl("get", "statefulset", "--output", "name", *here).split():
             self._cluster.kubectl("rollout", "status", each, *here, "--timeout=120s", timeout=150)
 
@@ -201,19 +163,10 @@ class Deployer(mocks.MockMonitor):
         self._path.write_text(json.dumps({urn: asdict(known) for urn, known in self._known.items()}, indent=1))
 
 
-def _open(value: Any) -> Any:
-    """Secrets among them."""
-    if rpc.is_rpc_secret(value):
-        return _open(rpc.unwrap_rpc_secret(value))
-    if isinstance(value, dict):
-        return {key: _open(each) for key, each in value.items()}
-    return [_open(each) for each in value] if isinstance(value, list) else value
-
-
-def _has(live: Any, declared: Any) -> bool:
+def contains(live: Any, declared: Any) -> bool:
     """Whether everything declared is there as declared, whatever else is. What others wrote meanwhile is not compared."""
     if isinstance(declared, dict):
-        return isinstance(live, dict) and all(_has(live.get(key), each) for key, each in declared.items())
+        return isinstance(live, dict) and all(contains(live.get(key), each) for key, each in declared.items())
     if isinstance(declared, list):
-        return isinstance(live, list) and len(live) == len(declared) and all(map(_has, live, declared))
+        return isinstance(live, list) and len(live) == len(declared) and all(map(contains, live, declared))
     return bool(live == declared) or (not live and not declared)

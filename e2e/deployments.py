@@ -42,26 +42,28 @@ class Job:
         return names.job_document, names.replicas
 
     @property
-    def settings(self) -> Settings:
-        """What the bundle is told. The command line is the test's own, so of the bucket only a name is needed."""
+    def given(self) -> Json:
+        """The keys of the bundle that say what this job is; where its bucket is, is another matter."""
         script, *arguments = self.command
-        return settings_from(
-            {
-                "clusterId": self.cluster,
-                "namespace": self.namespace,
-                "image": self.image,
-                "imagePullPolicy": "Never",
-                "script": script,
-                "arguments": arguments,
-                "replicas": self.replicas,
-                "profile": self.profile,
-                "mode": "native" if self.native else "application",
-                "cpu": "100m",
-                "memory": self.memory,
-                "driverMemory": "700m",
-                "bucket": "understudy",
-            }
-        )
+        return {
+            "clusterId": self.cluster,
+            "namespace": self.namespace,
+            "image": self.image,
+            "imagePullPolicy": "Never",
+            "script": script,
+            "arguments": arguments,
+            "replicas": self.replicas,
+            "profile": self.profile,
+            "mode": "native" if self.native else "application",
+            "cpu": "100m",
+            "memory": self.memory,
+            "driverMemory": "700m",
+        }
+
+    @property
+    def settings(self) -> Settings:
+        """The command line is the test's own, so of the bucket only a name is needed."""
+        return settings_from({**self.given, "bucket": "understudy"})
 
 
 def ha_objects(job: Job) -> list[Json]:

@@ -32,9 +32,11 @@ class Helm:
     def lint(self, chart: str) -> str:
         return self._run("lint", "--strict", str(CHARTS / chart))
 
-    def template(self, chart: str, values: Values, *options: str, release: str = "it") -> list[dict[str, Any]]:
+    def template(
+        self, chart: str, values: Values, *options: str, release: str = "it", namespace: str = "somewhere"
+    ) -> list[dict[str, Any]]:
         """The objects that an installation would make. Raises ``Failed`` with what Helm or the chart says against it."""
-        command = ["template", release, str(CHARTS / chart), "--namespace", "somewhere", "--values", "-", *options]
+        command = ["template", release, str(CHARTS / chart), "--namespace", namespace, "--values", "-", *options]
         return [each for each in yaml.safe_load_all(self._run(*command, values=values)) if each is not None]
 
     def install(self, cluster: Cluster, namespace: str, release: str, chart: str, values: Values) -> None:

@@ -73,7 +73,7 @@ class Recorder(mocks.MockMonitor):
                 Registered(
                     type=request.type,
                     name=request.name,
-                    inputs=_plain(inputs),
+                    inputs=plain(inputs),
                     parent=request.parent.split("::")[2].rpartition("$")[2] if request.parent else "",
                     provider=request.provider.split("::")[3] if request.provider else "",
                     protect=request.protect,
@@ -91,12 +91,8 @@ class Recorder(mocks.MockMonitor):
 def record(**given: Any) -> list[Registered]:
     """What the program registers for these keys over the least that a stack says, in the order it asks."""
     settings = settings_from({**LEAST, **given})
-    return recorded(lambda: build(settings))
-
-
-def recorded(program: Callable[[], None]) -> list[Registered]:
     recorder = Recorder()
-    perform(program, recorder)
+    perform(lambda: build(settings), recorder)
     return recorder.seen
 
 
@@ -137,12 +133,13 @@ def outputs(**given: Any) -> dict[str, Any]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What a request says, its secrets as they are."""
     if rpc.is_rpc_secret(value):
-        return _plain(rpc.unwrap_rpc_secret(value))
+        return plain(rpc.unwrap_rpc_secret(value))
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list) else value
 
 
 def _secrets(at: str, value: Any) -> list[str]:
