@@ -11,9 +11,16 @@ import pytest
 
 from e2e import objects
 from e2e.bundle import Bundled, Stack, stack
+from e2e.deployer import contains
 from e2e.kubectl import Cluster
 from e2e.production import CLUSTER, PATIENCE, WHOLE, counted
 
+#: Written into what a stack has left behind, under such a name as an adoption takes data away from. Drivers do not touch it.
+PLANTER = "kubectl-planted"
+PLANTED: dict[str, dict[str, Any]] = {
+    "configmaps": {"data": {"planted": "by hand"}},
+    "leases": {"metadata": {"annotations": {"e2e.understudy.dev/planted": "by hand"}}},
+}
 HA = {"configmaps": (f"{CLUSTER}-{CLUSTER}", f"{CLUSTER}-replicas"), "leases": (f"{CLUSTER}-lock",)}
 
 
@@ -48,15 +55,6 @@ def ha_objects(bundled: Bundled) -> dict[str, Any]:
     }
 
 
-def content(found: dict[str, Any]) -> str:
-    """Identity and everything drivers wrote."""
-    kept = {
-        name: [each["metadata"]["uid"], each.get("data"), each.get("spec"), each["metadata"].get("annotations")]
-        for name, each in found.items()
-    }
-    return json.dumps(kept, sort_keys=True)
-
-
 def test_up_makes_replicas_that_lead_and_rehearse(bundled: Bundled) -> None:
     bundled.goes_on(0)
     bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
@@ -87,7 +85,12 @@ def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bu
 
     deployed.destroy()
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", 90)
+    for kind, patch in PLANTED.items():
+        for name in HA[kind]:
+            how = ["--type=merge", f"--field-manager={PLANTER}", "--patch", json.dumps(patch)]
+            bundled.cluster.kubectl("patch", kind, name, "-n", bundled.namespace, *how)
     left = ha_objects(bundled)
+    assert all(each.get("data") or each.get("spec") for each in left.values())
     assert not any(each["metadata"].get("ownerReferences") for each in left.values())
     for kind in ("deployments", "roles", "rolebindings", "networkpolicies", "poddisruptionbudgets", "secrets"):
         assert bundled.get(kind)["items"] == [], kind
@@ -95,8 +98,10 @@ def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bu
     deployed.up(bundled.given)
     adopted = ha_objects(bundled)
     assert [each["metadata"]["uid"] for each in adopted.values()] == [each["metadata"]["uid"] for each in left.values()]
+    for name, patch in ((f"{kind}/{name}", PLANTED[kind]) for kind, names in HA.items() for name in names):
+        assert contains(adopted[name], patch), "what was there before is there after"
     managers = {entry["manager"] for each in adopted.values() for entry in each["metadata"]["managedFields"]}
-    assert managers <= {"understudy"}, "each adoption leaves another owner behind"
+    assert managers - {PLANTER} <= {"understudy"}, "each adoption leaves another owner behind"
 
     since = max(commit.seen for commit in bundled.watch.commits) if bundled.watch.commits else 0.0
     bundled.goes_on(since)
