@@ -1,4 +1,5 @@
-"""The bundle deployed for real: by Pulumi's engine where it is on PATH, else by the test's own deployer of the same program.
+"""The bundle deployed for real: by Pulumi's engine where it is on PATH, or by `make up`, which calls it; else by the test's own
+deployer of the same program.
 
 Which of the two it was stands in ``name``, and in the report.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -38,43 +40,75 @@ class Stack(Protocol):
 
     def destroy(self) -> None: ...
 
+    def purge(self, given: Mapping[str, Any]) -> None:
+        """Take away everything but the namespace, data too."""
+        ...
+
     def state(self) -> str:
         """All that it remembers of the stack, as it is stored."""
         ...
+
+
+class _Project:
+    """A checkout of its own for the real ``pulumi``: the program is this one, the repository's stacks are not a test's to write."""
+
+    def __init__(self, cluster: Cluster, directory: Path, name: str, **environment: str) -> None:
+        self.directory = directory / "project"
+        self.config = self.directory / "stacks" / f"Pulumi.{name}.yaml"
+        self.config.parent.mkdir(parents=True)
+        for linked in ("Pulumi.yaml", "infra", "examples", "tools", "Makefile"):
+            (self.directory / linked).symlink_to(REPOSITORY / linked)
+        inherited = cluster.environment().items()
+        self.environment = {
+            **{name: value for name, value in inherited if not name.startswith(("PULUMI_", "XDG_", "PYTHON"))},
+            "PULUMI_SKIP_UPDATE_CHECK": "1",
+            **environment,
+        }
+
+    def configure(self, given: Mapping[str, Any]) -> None:
+        """What is not secret. The file may also hold what secrets are encrypted with, and secrets that ``make up`` made."""
+        file = yaml.safe_load(self.config.read_text(encoding="utf-8")) if self.config.exists() else {}
+        secret = {f"understudy:{name}" for name, key in keys().items() if key.secret}
+        kept = {key: value for key, value in file.get("config", {}).items() if key in secret}
+        told = {key: value for name, value in given.items() if (key := f"understudy:{name}") not in secret}
+        self.config.write_text(yaml.safe_dump({**file, "config": {**kept, **told}}), encoding="utf-8")
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(
+            command,
+            cwd=self.directory,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
+        )
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+        return done.stdout
 
 
 class EngineStack:
     """The real ``pulumi``, with state, plugins and settings of its own below ``directory``."""
 
     def __init__(self, cluster: Cluster, directory: Path) -> None:
-        self.name = f"pulumi {_pulumi('version').strip()}"
-        # A project of its own, whose program is this one: the repository's stacks are not the test's to write.
-        self._project = directory / "project"
-        self._config = self._project / "stacks" / f"Pulumi.{STACK}.yaml"
-        self._config.parent.mkdir(parents=True)
-        for name in ("Pulumi.yaml", "infra"):
-            (self._project / name).symlink_to(REPOSITORY / name)
         state = directory / "state"
         state.mkdir(exist_ok=True)
-        self._environment = {
-            **cluster.environment(),
-            "PULUMI_HOME": os.environ.get("PULUMI_HOME", str(directory / "home")),
-            "PULUMI_BACKEND_URL": f"file://{state}",
-            "PULUMI_CONFIG_PASSPHRASE": secrets.token_hex(8),
-            "PULUMI_SKIP_UPDATE_CHECK": "1",
-            "PYTHONPATH": "",
-        }
+        self._project = _Project(
+            cluster,
+            directory,
+            STACK,
+            PULUMI_HOME=os.environ.get("PULUMI_HOME", str(directory / "home")),
+            PULUMI_BACKEND_URL=f"file://{state}",
+            PULUMI_CONFIG_PASSPHRASE=secrets.token_hex(8),
+        )
+        self.name = f"pulumi {self._run('version').strip()}"
         self._context = cluster.context
         self._run("install", "--no-plugins")  # `up` gets the provider if it is not on PATH
         self._run("stack", "init", STACK)
 
     def up(self, given: Mapping[str, Any], *, refresh: bool = False) -> int:
-        told = {**given, "context": self._context}
-        # The file also holds what its secrets are encrypted with.
-        file = yaml.safe_load(self._config.read_text(encoding="utf-8")) if self._config.exists() else {}
-        file["config"] = {f"understudy:{key}": value for key, value in told.items() if not keys()[key].secret}
-        self._config.write_text(yaml.safe_dump(file), encoding="utf-8")
-        for key, value in told.items():
+        self._project.configure({**given, "context": self._context})
+        for key, value in given.items():
             if keys()[key].secret:
                 self._run("config", "set", "--secret", key, value)
         options = ["--yes", "--skip-preview", "--json", *(["--refresh"] if refresh else [])]
@@ -86,11 +120,45 @@ class EngineStack:
     def destroy(self) -> None:
         self._run("destroy", "--yes", "--skip-preview", "--exclude-protected")
 
+    def purge(self, given: Mapping[str, Any]) -> None:
+        self.up({**given, "purge": True})
+        self.destroy()
+
     def state(self) -> str:
         return self._run("stack", "export")
 
     def _run(self, *arguments: str) -> str:
-        return _pulumi("--cwd", str(self._project), *arguments, environment=self._environment)
+        return self._project.run("pulumi", "--non-interactive", *arguments)
+
+
+class MadeStack:
+    """``make up``, ``down`` and ``purge``, as a newcomer calls them: nothing is set but where home is."""
+
+    def __init__(self, cluster: Cluster, directory: Path) -> None:
+        self.home = directory / "home"
+        self.home.mkdir()
+        self._project = _Project(cluster, directory, STACK, HOME=str(self.home))
+        self.name = f"make up, with pulumi {self._project.run('pulumi', 'version').strip()}"
+        self._context = cluster.context
+
+    def up(self, given: Mapping[str, Any], *, refresh: bool = False) -> int:  # noqa: ARG002 - it always does
+        self._project.configure({**given, "context": self._context})
+        # the last summary is of the update, those before it of previews and of the refresh
+        summary = self._make("up").rpartition("Resources:")[2]
+        assert "unchanged" in summary or "created" in summary, summary
+        return sum(int(count) for count in re.findall(r"(\d+) (?:created|updated|deleted|replaced)", summary))
+
+    def destroy(self) -> None:
+        self._make("down")
+
+    def purge(self, given: Mapping[str, Any]) -> None:  # noqa: ARG002 - as they stand in the stack's file
+        self._make("purge", "SURE=yes")
+
+    def state(self) -> str:
+        return "".join(path.read_text(encoding="utf-8") for path in (self.home / ".pulumi" / "stacks").rglob("*.json"))
+
+    def _make(self, *goal: str) -> str:
+        return self._project.run("make", *goal, f"STACK={STACK}")
 
 
 class SdkStack:
@@ -109,30 +177,22 @@ class SdkStack:
     def destroy(self) -> None:
         self._deployer.destroy()
 
+    def purge(self, given: Mapping[str, Any]) -> None:
+        self.up({**given, "purge": True})
+        self.destroy()
+
     def state(self) -> str:
         return self._state.read_text(encoding="utf-8")
 
 
 @contextmanager
-def stack(cluster: Cluster, directory: Path) -> Iterator[Stack]:
+def stack(cluster: Cluster, directory: Path, *, by_make: bool = False) -> Iterator[Stack]:
     directory.mkdir(parents=True, exist_ok=True)
-    made: Stack = (EngineStack if shutil.which("pulumi") else SdkStack)(cluster, directory)
+    engine = MadeStack if by_make else EngineStack
+    made: Stack = (engine if shutil.which("pulumi") else SdkStack)(cluster, directory)
     (directory / "deployed-by.txt").write_text(f"{made.name}\n")
     print(f"deployed by {made.name}")
     yield made
-
-
-def _pulumi(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(
-        ["pulumi", "--non-interactive", *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
-    assert done.returncode == 0, f"pulumi {' '.join(arguments)}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
@@ -64,18 +65,25 @@ class Heartbeat:
 
     def beats(self) -> list[int]:
         """What is in every file that the sink's own log names, sorted."""
-        keys = self.given["bucketAccessKey"], self.given["bucketSecretKey"]
+        made = self.cluster.get(self.namespace, "secrets")["items"]
+        (stored,) = (each["data"] for each in made if each["metadata"]["name"].startswith(f"{CLUSTER}-bucket"))
+        key, secret = (
+            base64.b64decode(stored[f"AWS_{name}"]).decode() for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+        )
         if self.cluster.local:
             label = "app.kubernetes.io/component=object-store"
             (pod,) = self.cluster.get(self.namespace, "pods", "-l", label)["items"]
-            return _read(Bucket(7070, "understudy", *keys, pod["status"]["podIP"]))
+            return _read(Bucket(7070, "understudy", key, secret, pod["status"]["podIP"]))
         with self.cluster.forward(self.namespace, f"{CLUSTER}-objects", 7070) as port:
-            return _read(Bucket(port, "understudy", *keys))
+            return _read(Bucket(port, "understudy", key, secret))
 
 
 @contextmanager
-def heartbeat(cluster: Cluster, *, own_volume: bool = False, **over: Any) -> Iterator[Heartbeat]:
-    """The dev stack with these keys over its own, in a namespace that it makes; nothing is up yet. ``own_volume``: it needs one."""
+def heartbeat(cluster: Cluster, *, own_volume: bool = False, by_make: bool = False, **over: Any) -> Iterator[Heartbeat]:
+    """The dev stack with these keys over its own, in a namespace that it makes; nothing is up yet.
+
+    ``own_volume``: it needs one. ``by_make``: where there is an engine, ``make up`` calls it.
+    """
     cluster.load(images.saved("understudy:dev"))
     cluster.load(images.companions())
     namespace = f"e2e-heartbeat-{secrets.token_hex(2)}"
@@ -83,7 +91,10 @@ def heartbeat(cluster: Cluster, *, own_volume: bool = False, **over: Any) -> Ite
     config = yaml.safe_load((REPOSITORY / "stacks" / "Pulumi.dev.yaml").read_text(encoding="utf-8"))["config"]
     here = {"namespace": namespace, "imagePullPolicy": "Never", "bucketImage": images.COMPANIONS}
     keys = {"bucketAccessKey": "understudy", "bucketSecretKey": secrets.token_hex(16)}
-    with volumes(cluster, namespace, 1, int(own_volume)) as storage_class, stack(cluster, directory / "stack") as made:
+    with (
+        volumes(cluster, namespace, 1, int(own_volume)) as storage_class,
+        stack(cluster, directory / "stack", by_make=by_make) as made,
+    ):
         given = {key.removeprefix("understudy:"): value for key, value in config.items()}
         try:
             yield Heartbeat(cluster, namespace, made, {**given, **here, **keys, "storageClass": storage_class, **over})

@@ -113,8 +113,7 @@ def test_every_row_is_there_once(bundled: Bundled) -> None:
 
 
 def test_purge_leaves_nothing(bundled: Bundled, deployed: Stack) -> None:
-    deployed.up({**bundled.given, "purge": True})
-    deployed.destroy()
+    deployed.purge(bundled.given)
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", PATIENCE)
     for kind in HA:
         names = {each["metadata"]["name"] for each in bundled.get(kind)["items"]}

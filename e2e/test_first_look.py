@@ -1,6 +1,6 @@
 """The README's five commands: a cluster, images, ``make up``, ``understudy status --watch``, and a leader killed by hand.
 
-The first two are this run's own; the third deploys stacks/Pulumi.dev.yaml, by Pulumi's engine where there is one.
+The first two are this run's own; the third is itself where Pulumi's engine is, and deploys stacks/Pulumi.dev.yaml in any case.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from e2e.kubectl import Cluster, await_value
 
 @pytest.fixture(scope="module")
 def look(cluster: Cluster) -> Iterator[Heartbeat]:
-    with heartbeat(cluster) as made:
+    with heartbeat(cluster, by_make=True) as made:
         yield made
 
 
@@ -81,4 +81,15 @@ def test_the_next_up_finds_all_of_it_and_the_job_counts_on(look: Heartbeat) -> N
     assert look.cluster.get(look.namespace, *claim)["metadata"]["uid"] == before
     beats = look.beats()
     assert beats == list(range(len(beats)))
-    look.stack.destroy()
+
+
+def test_purge_leaves_the_namespace_and_nothing_of_the_job_in_it(look: Heartbeat) -> None:
+    look.stack.purge(look.given)
+    for kind in ("configmaps", "leases", "secrets", "persistentvolumeclaims", "deployments", "pods"):
+        await_value(lambda kind=kind: not names(look, kind) or None, 90, f"{kind} are left")  # type: ignore[misc]
+    assert look.cluster.get("default", "namespace", look.namespace)["status"]["phase"] == "Active"
+
+
+def names(look: Heartbeat, kind: str) -> set[str]:
+    found = {each["metadata"]["name"] for each in look.cluster.get(look.namespace, kind)["items"]}
+    return found - {"kube-root-ca.crt"}
