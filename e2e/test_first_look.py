@@ -6,7 +6,6 @@ The first two are this run's own; the third is itself where Pulumi's engine is, 
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 
@@ -46,9 +45,7 @@ def test_a_leader_killed_by_hand_has_a_successor(look: Heartbeat) -> None:
     epoch = re.search(r"epoch +(\d+)", look.status(r"epoch +\d+", 30))
     assert epoch is not None
 
-    killing = [look.cluster.program, "--context", look.cluster.context, "exec", "-n", look.namespace, pod]
-    subprocess.run([*killing, "--", "sh", "-c", "kill -9 -1"], env=look.cluster.environment(), check=False)
-
+    look.kill(pod)
     await_value(lambda: look.leader() not in {"", pod} or None, 60, "nobody took over")
     look.status(rf"epoch +{int(epoch.group(1)) + 1}\b", 60)
 

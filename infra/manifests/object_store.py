@@ -26,6 +26,8 @@ def included_values(settings: Settings) -> dict[str, Any]:
         "credentials": {"existingSecret": bucket_secret(settings)},
         "persistence": {"existingClaim": included_name(settings)},
     }
+    if settings.run.mode == "standalone":  # executors are anywhere, and read and write as their driver does
+        values["networkPolicy"] = {"enabled": False}
     if bucket.image:
         repository, _, tag = bucket.image.rpartition(":")
         values["image"] = {"repository": repository, "tag": tag, "pullPolicy": settings.job.pull_policy}

@@ -119,8 +119,9 @@ def unset(values: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> It
             yield from unset(values[key], known, f"{path}{key}.")
 
 
-def test_what_the_pulumi_program_tells_a_chart_fits_its_schema() -> None:
-    seen = record(bucketKind="incluster", bucketSecret="flights-bucket", monitoringChart=True)
+@pytest.mark.parametrize("mode", [{}, {"mode": "standalone", "master": "spark://master:7077"}])
+def test_what_the_pulumi_program_tells_a_chart_fits_its_schema(mode: dict[str, str]) -> None:
+    seen = record(bucketKind="incluster", bucketSecret="flights-bucket", monitoringChart=True, **mode)
     told = {Path(each.inputs["chart"]): each.inputs.get("values", {}) for each in seen if each.kind == "Chart"}
     assert {path.name for path in told} == {"monitoring", "object-store"}
     for path, values in told.items():

@@ -130,6 +130,14 @@ class TestAnObjectStoreMadeAlong:
         (chart,) = (each for each in seen if each.type == "kubernetes:helm.sh/v4:Chart")
         assert chart.inputs["values"]["persistence"] == {"existingClaim": "flights-objects"}
 
+    @pytest.mark.parametrize(
+        ("mode", "kept_out"),
+        [({}, True), ({"mode": "native"}, True), ({"mode": "standalone", "master": "spark://master:7077"}, False)],
+    )
+    def test_it_lets_in_whoever_works_for_the_job(self, mode: dict[str, str], kept_out: bool) -> None:
+        (chart,) = (each for each in record(**self.GIVEN, **mode) if each.type == "kubernetes:helm.sh/v4:Chart")
+        assert chart.inputs["values"].get("networkPolicy", {"enabled": True})["enabled"] is kept_out
+
     def test_other_keys_restart_all_who_read_them(self) -> None:
         def readers(key: str) -> list[str]:
             seen = record(**{**self.GIVEN, "bucketSecretKey": key})
