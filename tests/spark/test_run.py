@@ -186,6 +186,39 @@ def test_a_finished_job_is_not_run_again(tmp_path: Path) -> None:
     replicas.feed()
     assert replicas.start().wait(PATIENCE) == 0
     assert sum(replicas.rows().values()) == 5
+    said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
+    assert said.returncode == 2
+    assert "--cluster-id: job job of cluster job has FINISHED" in said.stderr
+
+
+def test_a_failed_job_goes_on_where_it_was_once_somebody_has_mended_it_and_says_so(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    script = SCRIPT.replace(
+        "spark.streams.await", "import os\nassert not os.path.exists('broken')\nspark.streams.await"
+    )
+    replicas = Replicas(tmp_path, script)
+    replicas.feed()
+    try:
+        first = replicas.start()
+        replicas.wait_for("first rows", lambda: everything_once(replicas))
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(30) == 0
+        broken.touch()
+        assert replicas.start("--restart-attempts", "1").wait(PATIENCE) == 1
+        assert replicas.status()["status"] == "FAILED"
+        broken.unlink()
+        replicas.feed()
+        assert replicas.start().wait(PATIENCE) == 1, "a job that has FAILED does not start by itself"
+
+        said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
+        assert (said.returncode, "may run again" in said.stdout) == (0, True), said.stderr
+        replicas.start()
+        replicas.wait_for("the rest", lambda: everything_once(replicas))
+        assert replicas.rows() == Counter(str(number) for number in range(replicas.fed))
+        again = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
+        assert (again.returncode, "nothing was changed" in again.stdout) == (0, True)
+    finally:
+        replicas.stop()
 
 
 def test_a_job_document_nobody_can_read_stops_a_replica_and_stays_as_it_is(replicas: Replicas) -> None:

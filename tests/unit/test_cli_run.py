@@ -93,6 +93,23 @@ def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
     assert "--cluster-id: this cluster id belongs to job 'flights', not 'trains'" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cluster-id", "trains"], "--cluster-id: no cluster 'trains' under"),
+        (["--cluster-id", "flights"], "--cluster-id: no job of cluster 'flights' has run there"),
+        (["--namespace", "default"], "--cluster-id: not given"),
+    ],
+)
+def test_a_job_that_is_not_there_is_not_resumed(tmp_path: Path, words: list[str], said: str) -> None:
+    (tmp_path / "flights" / "documents").mkdir(parents=True)
+    command = [sys.executable, "-m", "understudy.cli.main", "resume", "--ha-dir", str(tmp_path), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert said in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize("job", ["lock", "replicas"])
 def test_a_job_id_that_would_make_one_document_of_two_is_refused(tmp_path: Path, job: str) -> None:
     ended = run(tmp_path, "--cluster-id", "flights", "--job-id", job)

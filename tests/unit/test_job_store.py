@@ -64,6 +64,33 @@ def test_a_finished_job_begins_no_further_attempt() -> None:
     with_store(check)
 
 
+def test_a_failed_job_that_is_resumed_runs_under_higher_tokens_with_all_of_its_restarts() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(3, "a", 0, CODE)).token
+        await jobs.claims(token, ("checkpoint",))
+        await jobs.failed_once(token, 10.0, 100.0, "died")
+        await jobs.end(token, Status.FAILED, "too often")
+        assert (await jobs.begin_attempt(4, "b", 3, CODE)).status is Status.FAILED
+        resumed = await jobs.resume()
+        assert (resumed.status, resumed.failures, resumed.roots) == (Status.RUNNING, (), ("checkpoint",))
+        with pytest.raises(LeadershipLost):
+            await jobs.begin_attempt(2, "b", 3, CODE)
+        again = await jobs.begin_attempt(4, "b", 3, CODE)
+        assert (again.status, again.token) == (Status.RUNNING, Token(4, 1))
+
+    with_store(check)
+
+
+@pytest.mark.parametrize("status", [Status.RUNNING, Status.FINISHED])
+def test_no_other_job_is_resumed(status: Status) -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", 0, CODE)).token
+        before = await jobs.end(token, status, "")
+        assert await jobs.resume() == before
+
+    with_store(check)
+
+
 def test_a_missing_document_is_a_new_job_only_while_nothing_was_ever_granted() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
         with pytest.raises(DocumentEmptied):

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from understudy.cli import run, status
+from understudy.cli import resume, run, status
 from understudy.errors import UnderstudyError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command("run", context_settings=run.CONTEXT)(run.run)
 app.command("status")(status.status)
+app.command("resume")(resume.resume)
 
 
 @app.callback()

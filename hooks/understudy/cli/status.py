@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
-import os
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.run import default_ha_dir
-from understudy.errors import SettingsError
+from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
 
 if TYPE_CHECKING:
     from understudy.supervisor.picture import Picture
 
-#: Time-out of one request, in seconds.
-_REQUEST = 5.0
-
 
 def status(
-    ha_dir: Annotated[
-        Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")
-    ] = None,
-    cluster_id: Annotated[str, typer.Option(help="Which cluster.", show_default="the only one there")] = "",
-    namespace: Annotated[
-        str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
-    ] = "",
-    context: Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")] = "",
+    ha_dir: HaDir = None,
+    cluster_id: ClusterId = "",
+    namespace: Namespace = "",
+    context: Context = "",
     lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease, configmap or multi.")] = "lease",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Print again and again.")] = False,
@@ -42,16 +31,9 @@ def status(
 
     On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod.
     """
-    if namespace or context or os.environ.get("KUBERNETES_SERVICE_HOST"):
-        if not cluster_id:
-            raise SettingsError(
-                "not given", where="--cluster-id", remedy="Name the cluster id that understudy run was given"
-            )
-        picture = functools.partial(_in_cluster, cluster_id, namespace, context, lock)
-    else:
-        picture = functools.partial(_here, _home((ha_dir or default_ha_dir()).absolute(), cluster_id))
+    where = Where(ha_dir, cluster_id, namespace, context)
     while True:
-        now = asyncio.run(picture())
+        now = asyncio.run(_picture(where, lock))
         text = json.dumps(asdict(now), indent=2) if as_json else "\n".join(now.lines(time.time()))
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()
@@ -61,41 +43,8 @@ def status(
         sys.stdout.write("\n")
 
 
-async def _here(home: Path) -> Picture:
-    from understudy.documents.filesystem import FilesystemDocumentStore
+async def _picture(where: Where, lock: str) -> Picture:
     from understudy.supervisor.picture import read_picture
 
-    store = FilesystemDocumentStore(home / "documents", _REQUEST)
-    return await read_picture(store, store, home.name)
-
-
-async def _in_cluster(cluster: str, namespace: str, context: str, lock: str) -> Picture:
-    from understudy.documents.api_server import ApiServer
-    from understudy.documents.kubernetes import KubernetesDocumentStore
-    from understudy.supervisor.picture import read_picture
-    from understudy.supervisor.places import lock_store
-
-    async with await ApiServer.connect(_REQUEST, namespace, context) as api:
-        return await read_picture(KubernetesDocumentStore(api), lock_store(api, lock), cluster)
-
-
-def _home(ha_dir: Path, cluster: str) -> Path:
-    if cluster:
-        if not (ha_dir / cluster / "documents").is_dir():
-            raise SettingsError(
-                f"no cluster {cluster!r} under {ha_dir}", where="--cluster-id", remedy="Look at --ha-dir"
-            )
-        return ha_dir / cluster
-    found = sorted(path.parent for path in ha_dir.glob("*/documents"))
-    match found:
-        case [only]:
-            return only
-        case []:
-            raise SettingsError(
-                f"no cluster under {ha_dir}",
-                where="--ha-dir",
-                remedy="Give the directory that understudy run was given",
-            )
-        case _:
-            names = ", ".join(path.name for path in found)
-            raise SettingsError(f"several clusters: {names}", where="--cluster-id", remedy="Name one of them")
+    async with where.open(lock) as stores:
+        return await read_picture(stores.documents, stores.lock, stores.cluster)

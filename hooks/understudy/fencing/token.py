@@ -33,3 +33,7 @@ class Token:
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.attempt}"
+
+
+#: Above every token there will ever be: for those who are no leader, and have none of their own.
+HIGHEST = Token(_EPOCH_MAX, _ATTEMPT_MASK)

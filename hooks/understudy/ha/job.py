@@ -12,7 +12,7 @@ from understudy.documents.model import Conflict, Content, Document, DocumentStor
 from understudy.documents.settle import settle
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, IdentityConflict, LeadershipLost
 from understudy.fencing.claim import is_new
-from understudy.fencing.token import Token
+from understudy.fencing.token import HIGHEST, Token
 from understudy.ha.generation import Generation
 
 ENTRY = "job"
@@ -160,6 +160,17 @@ class JobStore:
 
     async def end(self, token: Token, status: Status, reason: str) -> Job:
         return await self._update(token, lambda job: replace(job, status=status, reason=reason))
+
+    async def resume(self) -> Job:
+        """Somebody has mended what made the job fail: it runs again, under higher tokens, its failures forgotten.
+
+        One that has not FAILED stays as it is. Not a leader's call: nobody leads a job that has ended.
+        """
+
+        def running(job: Job) -> Job:
+            return replace(job, status=Status.RUNNING, failures=()) if job.status is Status.FAILED else job
+
+        return await self._update(HIGHEST, running)
 
     async def _update(self, token: Token, change: Callable[[Job], Job], floor: int | None = None) -> Job:
         """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""

@@ -338,8 +338,10 @@ class Replica:
             await self._elector.release(None)
 
     def _already_ended(self, job: Job) -> int:
-        self._log.say("job-ended", f"job {job.job} is {job.status}: {job.reason}", status=job.status.value)
-        return 0 if job.status is Status.FINISHED else JobFailed.exit_code
+        finished = job.status is Status.FINISHED
+        remedy = "" if finished else ". Mend the cause, then understudy resume lets it run again"
+        self._log.say("job-ended", f"job {job.job} is {job.status}: {job.reason}{remedy}", status=job.status.value)
+        return 0 if finished else JobFailed.exit_code
 
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
