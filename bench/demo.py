@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bench import kills, observer, reports, timeline
+from bench import kills, observer, procs, reports, timeline
 from bench.data import DAYS, FLIGHTS, load
 from bench.phases import Takeover
 from bench.production import UNDERSTUDY, Failed, Production
@@ -137,7 +137,7 @@ def frozen(production: Production, show: Screen, findings: Findings) -> Takeover
         victim, lambda: len(observer.stale_refused(production.fence.in_order())) > known, patience_s=20.0
     )
     show.say("thawed it: " + ("its late write was refused" if refused else "it did not get to write"))
-    gone = production.wait_for(lambda: not observer.lives(victim.jvm), 10, "thawed JVM", must=False)
+    gone = production.wait_for(lambda: not procs.lives(victim.jvm), 10, "thawed JVM", must=False)
     time.sleep(0.5)
     findings.thaw_changes = observer.changes(before, production.fingerprint())
     if not gone:

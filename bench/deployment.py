@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from bench import observer
+from bench import procs
 
 MARK = "UNDERSTUDY_BENCH"
 _PR_SET_PDEATHSIG = 1
@@ -83,9 +83,9 @@ class Replica:
         )
         self.down_since = None
 
-    def processes(self) -> observer.ReplicaProcesses | None:
+    def processes(self) -> procs.ReplicaProcesses | None:
         pid = self.pid
-        return None if pid is None else observer.replica_of(pid)
+        return None if pid is None else procs.replica_of(pid)
 
     def close(self) -> None:
         if self._output is not None:

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import kills, observer, reports
+from bench import kills, procs, reports
 from bench.data import load
 from bench.phases import Takeover, in_a_line
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
@@ -57,7 +57,7 @@ def trial(production: Production, kind: str, choose: random.Random) -> Takeover:
             return production.kill(kind, choose)
         takeover, victim, _ = production.freeze()
         kills.thaw(victim)
-        production.wait_for(lambda: not observer.lives(victim.jvm), 20, "the thawed JVM lives on")
+        production.wait_for(lambda: not procs.lives(victim.jvm), 20, "the thawed JVM lives on")
         return takeover
     finally:
         production.feed.per_second = CALM

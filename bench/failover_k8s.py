@@ -26,9 +26,10 @@ from bench.failover import Times, asked, concluded, shares
 from bench.phases import in_a_line, phases_of
 from bench.tails import Said, parse_event
 from e2e import images, manifests, objects
+from e2e.deployed import Failed
 from e2e.kubectl import Cluster, attach, await_value
 from e2e.kubectl import Failed as Refused
-from e2e.production import BUSY, CALM, Failed, Production
+from e2e.production import BUSY, CALM, Production
 
 KINDS = {
     "understudy": ("sigterm", "jvm", "container", "cut"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from bench import observer
+from bench import observer, procs
 
 KINDS = ("jvm", "driver", "supervisor", "tree", "frozen", "sigterm")
 
@@ -18,13 +18,13 @@ class NotThere(Exception):
     """The process that should be killed does not exist (any more)."""
 
 
-def _signal(processes: Iterable[observer.Process], number: int) -> None:
+def _signal(processes: Iterable[procs.Process], number: int) -> None:
     for process in processes:
         with suppress(ProcessLookupError):
             os.kill(process.pid, number)
 
 
-def kill(kind: str, victim: observer.ReplicaProcesses) -> float:
+def kill(kind: str, victim: procs.ReplicaProcesses) -> float:
     """Do it, and return the time just before the first signal (s since 1970)."""
     at = time.time()
     match kind:
@@ -51,14 +51,14 @@ def kill(kind: str, victim: observer.ReplicaProcesses) -> float:
     return at
 
 
-def freeze(victim: observer.ReplicaProcesses) -> None:
+def freeze(victim: procs.ReplicaProcesses) -> None:
     """SIGSTOP to every process of the replica, the JVM first: it is the one with a batch in flight."""
     _signal(victim.all, signal.SIGSTOP)
 
 
 def freeze_in_flight(
-    find: Callable[[], observer.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 120.0
-) -> tuple[observer.ReplicaProcesses, float, int]:
+    find: Callable[[], procs.ReplicaProcesses | None], checkpoint: Path, database: Path, timeout_s: float = 120.0
+) -> tuple[procs.ReplicaProcesses, float, int]:
     """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``, and writes its state.
 
     Its tasks must run, or nothing of it would ever meet the fence: Spark asks the sink's log for the batch *before* it runs
@@ -82,7 +82,7 @@ def freeze_in_flight(
         freeze(victim)
         still = observer.in_flight(checkpoint) == batch and observer.had_input(checkpoint, batch)
         still = still and _writes_state(checkpoint, batch)
-        if still and observer.user_code_running(victim.jvm) == 0 and not observer.holds_lock(database):
+        if still and procs.user_code_running(victim.jvm) == 0 and not procs.holds_lock(database):
             return victim, at, batch
         thaw(victim)  # a few milliseconds: no renewal is missed
         time.sleep(0.05)
@@ -105,12 +105,12 @@ def _writes_state(checkpoint: Path, batch: int) -> bool:
     return any(checkpoint.glob(f"state/*/*/.{batch + 1}.delta.*"))
 
 
-def thaw(victim: observer.ReplicaProcesses) -> None:
+def thaw(victim: procs.ReplicaProcesses) -> None:
     """SIGCONT to every process of the replica."""
     _signal(victim.all, signal.SIGCONT)
 
 
-def thaw_jvm_first(victim: observer.ReplicaProcesses, refused: Callable[[], bool], patience_s: float = 1.0) -> bool:
+def thaw_jvm_first(victim: procs.ReplicaProcesses, refused: Callable[[], bool], patience_s: float = 1.0) -> bool:
     """Thaw the JVM, and the rest once a write of it was refused (True) or after ``patience_s`` (False).
 
     Why not all at once: the supervisor would notice in its first millisecond that it lost, and kill the JVM before that

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import documents, kills, observer
+from bench import documents, kills, observer, procs
 from bench.data import Day, Feed
 from bench.deployment import Deployment, Replica
 from bench.phases import Takeover, phases_of
@@ -162,7 +162,7 @@ class Production:
                         return self._holders.setdefault(replica.log, entry.partition(b"=")[2].decode())
         return None
 
-    def leading(self) -> observer.ReplicaProcesses | None:
+    def leading(self) -> procs.ReplicaProcesses | None:
         """The leader's processes, complete: a JVM is there to be killed (a plain script is its own supervisor and driver)."""
         replica = self.leader()
         found = None if replica is None else replica.processes()
@@ -238,7 +238,7 @@ class Production:
         writer = self.fence.last_writer() if self.variant.fenced else None
         return 0 if writer is None else writer.token
 
-    def measure(self, kind: str, at: float, token: int, victim: observer.ReplicaProcesses) -> Takeover:
+    def measure(self, kind: str, at: float, token: int, victim: procs.ReplicaProcesses) -> Takeover:
         """Wait for the first commit with input rows by a successor: a higher token or, without a fence, another process."""
 
         self.victims[kind] = victim.supervisor.pid
@@ -247,7 +247,7 @@ class Production:
             if commit.seen <= at or not commit.input:
                 return False
             if not self.variant.fenced:
-                return not observer.lives(victim.jvm)
+                return not procs.lives(victim.jvm)
             path = self.checkpoints / commit.query / "commits" / str(commit.batch)
             deadline = time.monotonic() + 1.0  # the fence logs a write right after it has landed
             while (writer := self.fence.writer(path)) is None and time.monotonic() < deadline:
@@ -268,7 +268,7 @@ class Production:
             batch=commit.batch,
         )
 
-    def freeze(self) -> tuple[Takeover, observer.ReplicaProcesses, int]:
+    def freeze(self) -> tuple[Takeover, procs.ReplicaProcesses, int]:
         """Freeze the leader in the middle of a batch of ``delays``; the takeover, the frozen replica and that batch."""
         before = self._token()
         victim, at, batch = kills.freeze_in_flight(self.leading, self.checkpoints / "delays", self.database)

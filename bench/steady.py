@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench import observer, reports
+from bench import observer, procs, reports
 from bench.data import load
 from bench.production import RESTART, UNDERSTUDY, Failed, Production, Variant
 
@@ -45,7 +45,7 @@ def _measure(variant: Variant, directory: Path) -> dict[str, float]:
         if leader is None or leader.jvm is None:
             raise Failed("nobody leads")
         session = [process.pid for process in (leader.driver, leader.jvm) if process is not None]
-        before = (sum(map(observer.cpu_s, session)), observer.cpu_s(leader.supervisor.pid), time.monotonic())
+        before = (sum(map(procs.cpu_s, session)), procs.cpu_s(leader.supervisor.pid), time.monotonic())
         seen = len(production.watch.commits)
         time.sleep(MEASURED)
         passed = time.monotonic() - before[2]
@@ -55,10 +55,10 @@ def _measure(variant: Variant, directory: Path) -> dict[str, float]:
         return {
             "batch_p50_s": round(statistics.median(batches), 3) if batches else float("nan"),
             "batches": len(batches),
-            "driver_cpu": round((sum(map(observer.cpu_s, session)) - before[0]) / passed, 3),
-            "supervisor_cpu": round((observer.cpu_s(leader.supervisor.pid) - before[1]) / passed, 4),
-            "driver_rss_mb": round(sum(map(observer.rss_mb, session))),
-            "supervisor_rss_mb": round(observer.rss_mb(leader.supervisor.pid), 1),
+            "driver_cpu": round((sum(map(procs.cpu_s, session)) - before[0]) / passed, 3),
+            "supervisor_cpu": round((procs.cpu_s(leader.supervisor.pid) - before[1]) / passed, 4),
+            "driver_rss_mb": round(sum(map(procs.rss_mb, session))),
+            "supervisor_rss_mb": round(procs.rss_mb(leader.supervisor.pid), 1),
         }
     finally:
         production.stop()

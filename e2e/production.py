@@ -7,44 +7,29 @@ process of a pod is found by the pod's UID in its environment, or by asking insi
 from __future__ import annotations
 
 import json
-import os
-import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench import observer
+from bench import observer, procs
 from bench.data import DAYS, FLIGHTS, Feed, load
 from bench.verify import Comparison, verify_apart
 from e2e import deployments
 from e2e.broker import Topic
 from e2e.courier import Courier
+from e2e.deployed import CLUSTER, PATIENCE, Failed
 from e2e.kubectl import Cluster, Proxy
-from e2e.kubectl import Failed as Refused
 from e2e.objects import ObjectStore
+from e2e.strikes import Stricken
 
-CLUSTER = "flights"
 QUERIES = ("delays", "flights")
 
 #: Days per second while nothing happens, and around a kill, when rows must be waiting for whoever comes next.
 CALM, BUSY = 0.1, 1.0
-
-#: A takeover that takes longer than this has failed, in seconds.
-PATIENCE = 120.0
-
-#: What dies: a pattern of its command line, as a shell's ``case`` knows it. The container: all of its processes.
-VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*-m understudy.driver*", "container": "*"}
-
-
-#: A label of executors' pods.
-EXECUTOR = "understudy.dev/executor-of"
 
 #: Executors that fit on a small machine, several at a time. They are pulled from nowhere: the image is on every node.
 _SMALL_EXECUTORS = (
@@ -57,10 +42,6 @@ _SMALL_EXECUTORS = (
 
 #: Flights lost, repeated and there, by sink, when the whole year is.
 WHOLE = dict.fromkeys(QUERIES, (0, 0, FLIGHTS))
-
-
-class Failed(AssertionError):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +58,7 @@ class Takeover:
 
 
 @dataclass(slots=True)
-class Production:
+class Production(Stricken):
     cluster: Cluster
     store: ObjectStore
     image: str
@@ -176,47 +157,6 @@ class Production:
         self.courier.stop()
         self._open.close()
 
-    # Seeing.
-
-    def get(self, *what: str) -> Any:
-        return self.cluster.get(self.namespace, *what)
-
-    def _ask(self, path: str, group: str = "api/v1") -> Any:
-        return json.loads(self.proxy.get(f"/{group}/namespaces/{self.namespace}/{path}"))
-
-    def pods(self) -> list[Any]:
-        return list(self._ask(f"pods?labelSelector=app.kubernetes.io%2Finstance%3D{CLUSTER}")["items"])
-
-    def lease(self) -> Any:
-        return self._ask(f"leases/{CLUSTER}-lock", "apis/coordination.k8s.io/v1")
-
-    def holder(self) -> str:
-        """Who leads: pod UID and the UUID of one start of its supervisor."""
-        return str(self.lease()["spec"].get("holderIdentity") or "")
-
-    def epoch(self) -> int:
-        annotations = self.lease()["metadata"].get("annotations") or {}
-        return int(json.loads(annotations["understudy.dev/grant"])["body"]["token_epoch"])
-
-    def leader(self) -> Any:
-        """The leader's pod."""
-        uid = self.holder().partition("_")[0]
-        return next((pod for pod in self.pods() if pod["metadata"]["uid"] == uid), None)
-
-    def standings(self) -> list[dict[str, Any]]:
-        data = self._ask(f"configmaps/{CLUSTER}-replicas").get("data") or {}
-        return [json.loads(text)["body"] for key, text in data.items() if key.startswith("replica.")]
-
-    def rehearsed(self, rounds: int = 1) -> bool:
-        """Every living pod that does not lead has rehearsed ``rounds`` times."""
-        uids = {pod["metadata"]["uid"] for pod in self.pods()} - {self.holder().partition("_")[0]}
-        ready = {
-            each["holder"].partition("_")[0]
-            for each in self.standings()
-            if each["rehearsed"] and each["rounds"] >= rounds
-        }
-        return len(uids) == self.replicas - 1 and uids <= ready
-
     def ready(self) -> int:
         """Wait until the standby has rehearsed; the epoch that leads."""
         self.wait_for(self.rehearsed, "a rehearsed standby", 300)
@@ -228,60 +168,7 @@ class Production:
         if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:
             raise Failed("nobody went on")
 
-    @staticmethod
-    def node(pod: Any) -> str:
-        """The number of its machine: what commands of the local cluster take."""
-        return str(pod["spec"]["nodeName"]).removeprefix("node")
-
-    def processes(self, pod: Any) -> list[observer.Process]:
-        """Every process of the pod that understudy started, found by the pod's UID in its environment. Local cluster only."""
-        mark = f"UNDERSTUDY_POD_UID={pod['metadata']['uid']}".encode()
-        found = []
-        for process in observer.processes().values():
-            with suppress(OSError):
-                if mark in Path("/proc", str(process.pid), "environ").read_bytes().split(b"\0"):
-                    found.append(process)
-        return found
-
-    def status(self) -> dict[str, Any]:
-        """What ``understudy status`` says, asked from here."""
-        command = [sys.executable, "-m", "understudy.cli.main", "status", "--json", "--cluster-id", CLUSTER]
-        command += ["--namespace", self.namespace, "--context", self.cluster.context]
-        done = subprocess.run(command, env=self.cluster.environment(), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Failed(done.stderr)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-    def metrics(self, pod: Any) -> str:
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"
-        return self.proxy.get(path)
-
-    @staticmethod
-    def refusals(process: observer.Process) -> int:
-        """Writes refused to the drivers of its container, by the fence's own log: for when nobody else there can speak."""
-        logs = Path(f"/proc/{process.pid}/root/var/lib/understudy/{CLUSTER}/log")
-        return sum(line.outcome == "refused" for line in observer.read_fence_logs(logs))
-
-    def refused(self, pod: Any) -> int:
-        """Writes of this replica's drivers that the fence refused."""
-        found = re.search(r"^understudy_refused_writes_total (\d+)", self.metrics(pod), re.MULTILINE)
-        if found is None:
-            raise Failed("no count of refused writes")
-        return int(found.group(1))
-
-    def driver(self, pod: Any) -> observer.Process:
-        return next(each for each in self.processes(pod) if each.command.strip().endswith("-m understudy.driver"))
-
-    def jvm(self, pod: Any) -> observer.Process:
-        return next(each for each in self.processes(pod) if "SparkSubmit" in each.command)
-
     # Killing.
-
-    @staticmethod
-    def send(process: observer.Process, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
 
     def kill(self, kind: str) -> Takeover:
         """SIGKILL to what ``VICTIMS`` says of the leader; the takeover that follows."""
@@ -289,7 +176,7 @@ class Production:
         at = self.strike(pod, kind)
         return self.measure(kind, at, holder)
 
-    def freeze_in_flight(self, pod: Any) -> list[observer.Process]:
+    def freeze_in_flight(self, pod: Any) -> list[procs.Process]:
         """SIGSTOP to every process of the leader while a task of it is writing an object. Local cluster only.
 
         Its next step is to ask the fence. A query that is frozen before its tasks began gives up by itself when it is thawed, and
@@ -303,51 +190,13 @@ class Production:
             if any(buffers.glob("s3ablock-*")):
                 for process in (jvm, *processes):
                     self.send(process, signal.SIGSTOP)
-                if any(buffers.glob("s3ablock-*")) and observer.user_code_running(jvm) == 0:
+                if any(buffers.glob("s3ablock-*")) and procs.user_code_running(jvm) == 0:
                     return processes
                 for process in processes:
                     self.send(process, signal.SIGCONT)
                 time.sleep(0.1)
             time.sleep(0.001)
         raise Failed("no task was ever seen writing")
-
-    def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
-        """When the signal was sent, in seconds since 1970."""
-        if not self.cluster.local or EXECUTOR in pod["metadata"]["labels"]:
-            return self._strike_inside(pod, kind, number)
-        wanted = VICTIMS[kind].strip("*")
-        victims = [process for process in self.processes(pod) if wanted in process.command]
-        if kind == "container":  # its first process: the kernel takes the others along
-            own = {process.pid for process in victims}
-            victims = [process for process in victims if process.parent not in own]
-        if not victims:
-            raise Failed(f"{kind}: no such process in {pod['metadata']['name']}")
-        at = time.time()
-        for process in victims:
-            self.send(process, number)
-        return at
-
-    def _strike_inside(self, pod: Any, kind: str, number: int) -> float:
-        """From inside a container nothing can kill its first process; that one ends when all others have."""
-        script = f"date +%s.%N; kill -{number} -1"
-        if kind != "container":
-            script = (
-                "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in"
-                f" *sh\\ -c*) ;; {VICTIMS[kind]}) date +%s.%N; kill -{number} ${{p#/proc/}} ;; esac; done"
-            )
-        command = ["exec", pod["metadata"]["name"], "-n", self.namespace, "--", "sh", "-c", script]
-        try:
-            said = self.cluster.kubectl(*command)
-        except Refused as ended:  # as it killed itself, too
-            said = ended.said
-        return float(said.split()[0])
-
-    def delete(self, pod: Any, *, force: bool = False) -> float:
-        """As ``kubectl delete pod`` does, with and without ``--force --grace-period=0``. When it was asked, s since 1970."""
-        at = time.time()
-        query = "?gracePeriodSeconds=0" if force else ""
-        self.proxy.delete(f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}{query}")
-        return at
 
     def measure(self, kind: str, at: float, holder: str, *, patience: float = PATIENCE) -> Takeover:
         """Wait until somebody else than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""
@@ -357,7 +206,7 @@ class Production:
             if time.monotonic() > deadline:
                 raise Failed(f"{kind}: {now or 'nobody'} still holds the lock after {patience:.0f} s")
             time.sleep(1.0)  # when it was taken stands in the lock, when its holder committed in the bucket
-        taken = self._acquired()
+        taken = self.acquired()
         # A commit that the old leader made between the signal and its end is not the new one's.
         commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken), patience)
         if commit is None:
@@ -366,9 +215,6 @@ class Production:
         self.takeovers.append(takeover)
         self.feed.per_second = CALM
         return takeover
-
-    def _acquired(self) -> float:
-        return datetime.fromisoformat(self.lease()["spec"]["acquireTime"]).timestamp()
 
     # The end.
 
@@ -408,13 +254,6 @@ class Production:
         if self.topic:
             return observer.messages_read(checkpoint) >= self.feed.rows + 1  # which ends the windows
         return observer.files_read(checkpoint) >= self.feed.files
-
-    def wait_for(self, condition: Callable[[], bool], what: str, within: float) -> None:
-        deadline = time.monotonic() + within
-        while not condition():
-            if time.monotonic() > deadline:
-                raise Failed(f"waited {within:.0f} s for {what}; see {self.logs}")
-            time.sleep(1.0)
 
 
 def counted(compared: Sequence[Comparison]) -> dict[str, tuple[int, int, int]]:

@@ -11,9 +11,10 @@ import pytest
 
 from e2e import objects
 from e2e.bundle import Bundled, Stack, stack
+from e2e.deployed import CLUSTER, PATIENCE
 from e2e.deployer import contains
 from e2e.kubectl import Cluster
-from e2e.production import CLUSTER, PATIENCE, WHOLE, counted
+from e2e.production import WHOLE, counted
 
 #: Written into what a stack has left behind, under such a name as an adoption takes data away from. Drivers do not touch it.
 PLANTER = "kubectl-planted"

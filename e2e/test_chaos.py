@@ -9,8 +9,9 @@ import time
 import pytest
 
 from e2e import deployments
+from e2e.deployed import CLUSTER, PATIENCE
 from e2e.kubectl import await_value
-from e2e.production import CLUSTER, PATIENCE, WHOLE, Production, counted
+from e2e.production import WHOLE, Production, counted
 from e2e.test_failover import freeze_and_thaw
 
 #: The Deployment's number for a ReplicaSet.

@@ -10,11 +10,12 @@ from contextlib import nullcontext, suppress
 
 import pytest
 
-from bench import observer
+from bench import procs
 from e2e import deployments, metrics
+from e2e.deployed import CLUSTER, PATIENCE, Failed
 from e2e.helm import Helm
 from e2e.kubectl import await_value
-from e2e.production import CALM, CLUSTER, PATIENCE, WHOLE, Failed, Production, counted
+from e2e.production import CALM, WHOLE, Production, counted
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0
@@ -56,7 +57,7 @@ def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(producti
     thawed = time.time()
     production.goes_on(thawed)
     assert (production.epoch(), production.holder()) == (before, holder)
-    assert observer.lives(driver)
+    assert procs.lives(driver)
 
 
 @pytest.mark.machines
@@ -67,7 +68,7 @@ def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(prod
     driver = production.driver(pod)
     with production.cluster.failing("cut", production.node(pod)) as at:
         assert production.measure("cut", at, holder).epoch > before
-    production.wait_for(lambda: not observer.lives(driver), "the stale leader's driver to be gone", 60)
+    production.wait_for(lambda: not procs.lives(driver), "the stale leader's driver to be gone", 60)
 
 
 @pytest.mark.machines
@@ -92,7 +93,7 @@ def freeze_and_thaw(production: Production, *, cut: bool) -> None:
     finally:
         for process in frozen:
             production.send(process, signal.SIGCONT)
-    production.wait_for(lambda: not observer.lives(jvm), "the stale leader's JVM to be gone", 60)
+    production.wait_for(lambda: not procs.lives(jvm), "the stale leader's JVM to be gone", 60)
     production.wait_for(lambda: production.refused(pod) > known, "a write of the stale leader to be refused", 30)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from e2e.deployed import CLUSTER, PATIENCE
 from e2e.kubectl import await_value
-from e2e.production import CLUSTER, PATIENCE, WHOLE, Production, counted
+from e2e.production import WHOLE, Production, counted
 
 
 @pytest.fixture(scope="module")

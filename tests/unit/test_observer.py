@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from bench import observer
-from bench.observer import Process
+from bench import procs
+from bench.procs import Process
 
 JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
 
@@ -14,9 +14,9 @@ JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
 def test_processes_come_in_the_order_of_their_age() -> None:
     children = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(3)]
     try:
-        ages = [process.started for process in observer.processes().values()]
+        ages = [process.started for process in procs.processes().values()]
         assert ages == sorted(ages)
-        assert {child.pid for child in children} <= observer.processes().keys()
+        assert {child.pid for child in children} <= procs.processes().keys()
     finally:
         for child in children:
             child.communicate()
@@ -28,6 +28,6 @@ def test_a_child_that_the_jvm_has_just_forked_is_not_taken_for_it() -> None:
     driver = Process(910, 900, 910, "S", 11, "python -m understudy.driver")
     jvm = Process(30_000, 910, 910, "S", 12, JVM)
     forked = Process(300, 30_000, 910, "R", 99, JVM)
-    found = observer.replica_of(900, {each.pid: each for each in (supervisor, driver, jvm, forked)})
+    found = procs.replica_of(900, {each.pid: each for each in (supervisor, driver, jvm, forked)})
     assert found is not None
     assert (found.jvm, found.driver, found.others) == (jvm, driver, (forked,))

@@ -1,0 +1,66 @@
+"""What is done to a job's pods: signals to their processes, and deletion."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from bench import procs
+from e2e.deployed import Deployed, Failed
+from e2e.kubectl import Failed as Refused
+
+#: What dies: a pattern of its command line, as a shell's ``case`` knows it. The container: all of its processes.
+VICTIMS = {"jvm": "*SparkSubmit*", "driver": "*-m understudy.driver*", "container": "*"}
+
+#: A label of executors' pods.
+EXECUTOR = "understudy.dev/executor-of"
+
+
+class Stricken(Deployed):
+    __slots__ = ()
+
+    @staticmethod
+    def send(process: procs.Process, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
+    def strike(self, pod: Any, kind: str, number: int = signal.SIGKILL) -> float:
+        """When the signal was sent, in seconds since 1970."""
+        if not self.cluster.local or EXECUTOR in pod["metadata"]["labels"]:
+            return self._strike_inside(pod, kind, number)
+        wanted = VICTIMS[kind].strip("*")
+        victims = [process for process in self.processes(pod) if wanted in process.command]
+        if kind == "container":  # its first process: the kernel takes the others along
+            own = {process.pid for process in victims}
+            victims = [process for process in victims if process.parent not in own]
+        if not victims:
+            raise Failed(f"{kind}: no such process in {pod['metadata']['name']}")
+        at = time.time()
+        for process in victims:
+            self.send(process, number)
+        return at
+
+    def _strike_inside(self, pod: Any, kind: str, number: int) -> float:
+        """From inside a container nothing can kill its first process; that one ends when all others have."""
+        script = f"date +%s.%N; kill -{number} -1"
+        if kind != "container":
+            script = (
+                "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in"
+                f" *sh\\ -c*) ;; {VICTIMS[kind]}) date +%s.%N; kill -{number} ${{p#/proc/}} ;; esac; done"
+            )
+        command = ["exec", pod["metadata"]["name"], "-n", self.namespace, "--", "sh", "-c", script]
+        try:
+            said = self.cluster.kubectl(*command)
+        except Refused as ended:  # as it killed itself, too
+            said = ended.said
+        return float(said.split()[0])
+
+    def delete(self, pod: Any, *, force: bool = False) -> float:
+        """As ``kubectl delete pod`` does, with and without ``--force --grace-period=0``. When it was asked, s since 1970."""
+        at = time.time()
+        query = "?gracePeriodSeconds=0" if force else ""
+        self.proxy.delete(f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}{query}")
+        return at
