@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,10 +186,10 @@ class SdkStack:
 
 
 @contextmanager
-def stack(cluster: Cluster, directory: Path, *, by_make: bool = False) -> Iterator[Stack]:
+def stack(cluster: Cluster, directory: Path, by: Callable[[Cluster, Path], Stack] = EngineStack) -> Iterator[Stack]:
+    """``by``: what deploys it where there is an engine; without one, the test's own deployer does."""
     directory.mkdir(parents=True, exist_ok=True)
-    engine = MadeStack if by_make else EngineStack
-    made: Stack = (engine if shutil.which("pulumi") else SdkStack)(cluster, directory)
+    made = (by if shutil.which("pulumi") else SdkStack)(cluster, directory)
     (directory / "deployed-by.txt").write_text(f"{made.name}\n")
     print(f"deployed by {made.name}")
     yield made

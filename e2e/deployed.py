@@ -1,4 +1,7 @@
-"""A job in its namespace, seen from outside: its pods, its documents, its processes. Imports nothing of understudy."""
+"""A job in its namespace, seen from outside: its pods, its documents, its processes. Imports nothing of understudy.
+
+Who leads stands in the Lease; a process of a pod is found by the pod's UID in its environment.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from e2e import evidence, images
-from e2e.bundle import Stack, stack
+from e2e.bundle import EngineStack, Stack, stack
 from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import Cluster
 from e2e.objects import Bucket
@@ -80,10 +80,12 @@ class Heartbeat:
 
 
 @contextmanager
-def heartbeat(cluster: Cluster, *, own_volume: bool = False, by_make: bool = False, **over: Any) -> Iterator[Heartbeat]:
+def heartbeat(
+    cluster: Cluster, *, own_volume: bool = False, by: Callable[[Cluster, Path], Stack] = EngineStack, **over: Any
+) -> Iterator[Heartbeat]:
     """The dev stack with these keys over its own, in a namespace that it makes; nothing is up yet.
 
-    ``own_volume``: it needs one. ``by_make``: where there is an engine, ``make up`` calls it.
+    ``own_volume``: it needs one. ``by``: see ``stack``.
     """
     cluster.load(images.saved("understudy:dev"))
     cluster.load(images.companions())
@@ -94,7 +96,7 @@ def heartbeat(cluster: Cluster, *, own_volume: bool = False, by_make: bool = Fal
     keys = {"bucketAccessKey": "understudy", "bucketSecretKey": secrets.token_hex(16)}
     with (
         volumes(cluster, namespace, 1, int(own_volume)) as storage_class,
-        stack(cluster, directory / "stack", by_make=by_make) as made,
+        stack(cluster, directory / "stack", by) as made,
     ):
         given = {key.removeprefix("understudy:"): value for key, value in config.items()}
         try:

@@ -1,7 +1,6 @@
 """The flights job as a user would deploy it, in a namespace of its own, with checkpoints and sinks on ``s3a://``.
 
-Watching and killing import nothing of understudy: who leads stands in the Lease, what was committed in the bucket, and a
-process of a pod is found by the pod's UID in its environment, or by asking inside the pod.
+What was committed is seen in the bucket, by looking there all the time.
 """
 
 from __future__ import annotations

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.bundle import MadeStack
 from e2e.heartbeat import CLUSTER, Heartbeat, heartbeat
 from e2e.kubectl import Cluster, await_value
 
 
 @pytest.fixture(scope="module")
 def look(cluster: Cluster) -> Iterator[Heartbeat]:
-    with heartbeat(cluster, by_make=True) as made:
+    with heartbeat(cluster, by=MadeStack) as made:
         yield made
 
 

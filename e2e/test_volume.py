@@ -38,6 +38,13 @@ def test_its_pod_has_no_token_and_writes_no_document_of_the_api_server(job: Hear
     assert job.cluster.get(job.namespace, "leases")["items"] == []
 
 
+def test_its_status_is_asked_inside(job: Heartbeat) -> None:
+    asked = ["understudy", "status", "--cluster-id", CLUSTER, "--ha-dir", "/var/lib/understudy"]
+    shown = job.cluster.kubectl("exec", "-n", job.namespace, f"statefulset/{CLUSTER}", "--", *asked)
+    assert "RUNNING" in shown
+    assert "leads" in shown
+
+
 def test_a_deleted_pod_goes_on_where_it_was(job: Heartbeat) -> None:
     before, written = uid(job), len(job.beats())
     job.cluster.kubectl("delete", "pod", POD, "-n", job.namespace, "--wait=true", timeout=90)

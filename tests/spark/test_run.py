@@ -188,7 +188,8 @@ def test_a_finished_job_is_not_run_again(tmp_path: Path) -> None:
     assert sum(replicas.rows().values()) == 5
     said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
     assert said.returncode == 2
-    assert "--cluster-id: job job of cluster job has FINISHED" in said.stderr
+    assert "--cluster-id: job job of cluster job below" in said.stderr
+    assert "has FINISHED" in said.stderr
 
 
 def test_a_failed_job_goes_on_where_it_was_once_somebody_has_mended_it_and_says_so(tmp_path: Path) -> None:
@@ -209,6 +210,8 @@ def test_a_failed_job_goes_on_where_it_was_once_somebody_has_mended_it_and_says_
         broken.unlink()
         replicas.feed()
         assert replicas.start().wait(PATIENCE) == 1, "a job that has FAILED does not start by itself"
+        assert "is FAILED" in replicas.logs()
+        assert "understudy resume lets it run again" in replicas.logs()
 
         said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
         assert (said.returncode, "may run again" in said.stdout) == (0, True), said.stderr

@@ -97,14 +97,18 @@ def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["--cluster-id", "trains"], "--cluster-id: no cluster 'trains' under"),
-        (["--cluster-id", "flights"], "--cluster-id: no job of cluster 'flights' has run there"),
-        (["--namespace", "default"], "--cluster-id: not given"),
+        (["--cluster-id", "flights"], "--cluster-id: no replica of cluster 'flights' has ever run below"),
+        (
+            ["--cluster-id", "flights", "--namespace", "default"],
+            "--ha-dir: a directory of this machine, and a Kubernetes",
+        ),
     ],
 )
 def test_a_job_that_is_not_there_is_not_resumed(tmp_path: Path, words: list[str], said: str) -> None:
     (tmp_path / "flights" / "documents").mkdir(parents=True)
     command = [sys.executable, "-m", "understudy.cli.main", "resume", "--ha-dir", str(tmp_path), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    in_a_pod = {**os.environ, "KUBERNETES_SERVICE_HOST": "192.0.2.1"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=in_a_pod)
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1

@@ -71,7 +71,9 @@ def test_a_failed_job_that_is_resumed_runs_under_higher_tokens_with_all_of_its_r
         await jobs.failed_once(token, 10.0, 100.0, "died")
         await jobs.end(token, Status.FAILED, "too often")
         assert (await jobs.begin_attempt(4, "b", 3, CODE)).status is Status.FAILED
-        resumed = await jobs.resume()
+        assert (await jobs.resume()).reason == "too often"
+        resumed = await jobs.read()
+        assert resumed is not None
         assert (resumed.status, resumed.failures, resumed.roots) == (Status.RUNNING, (), ("checkpoint",))
         with pytest.raises(LeadershipLost):
             await jobs.begin_attempt(2, "b", 3, CODE)
@@ -85,8 +87,28 @@ def test_a_failed_job_that_is_resumed_runs_under_higher_tokens_with_all_of_its_r
 def test_no_other_job_is_resumed(status: Status) -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
         token = (await jobs.begin_attempt(1, "a", 0, CODE)).token
+        await jobs.failed_once(token, 10.0, 100.0, "died")
         before = await jobs.end(token, status, "")
-        assert await jobs.resume() == before
+        assert await jobs.resume() == before == await jobs.read()
+
+    with_store(check)
+
+
+def test_a_job_whose_document_is_gone_is_not_resumed() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        with pytest.raises(DocumentEmptied):
+            await jobs.resume()
+
+    with_store(check)
+
+
+def test_a_failed_that_is_sent_once_more_does_not_undo_a_resume() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", 0, CODE)).token
+        await jobs.failed_once(token, 10.0, 100.0, "died")
+        await jobs.end(token, Status.FAILED, "too often")
+        await jobs.resume()
+        assert (await jobs.end(token, Status.FAILED, "too often")).status is Status.RUNNING
 
     with_store(check)
 

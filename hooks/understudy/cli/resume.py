@@ -13,9 +13,9 @@ def resume(ha_dir: HaDir = None, cluster_id: ClusterId = "", namespace: Namespac
     """Let a job that has FAILED run again, from its checkpoints, with all of its restarts.
 
     Mend what made it fail first. Replicas that ended with the job are not started by this; in a cluster they come back by
-    themselves, or at once with kubectl rollout restart. A job that runs is left alone, one that has FINISHED is refused.
+    themselves. A job that runs is left alone, one that has FINISHED is refused.
 
-    On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod.
+    On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
     """
     sys.stdout.write(f"{asyncio.run(_resume(Where(ha_dir, cluster_id, namespace, context)))}\n")
 
@@ -25,25 +25,23 @@ async def _resume(where: Where) -> str:
     from understudy.ha.replicas import ReplicaStore
 
     async with where.open() as stores:
-        cluster = stores.cluster
-        name = await ReplicaStore(stores.documents, f"{cluster}-replicas").job()
-        jobs = None if name is None else JobStore(stores.documents, f"{cluster}-{name}", name, script="")
-        before = None if jobs is None else await jobs.read()
-        if jobs is None or before is None:
+        name = await ReplicaStore(stores.documents, f"{stores.cluster}-replicas").job()
+        if name is None:
             raise SettingsError(
-                f"no job of cluster {cluster!r} has run there",
+                f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
                 where="--cluster-id",
                 remedy="understudy status shows what there is",
             )
-        match before.status:
+        found = await JobStore(stores.documents, f"{stores.cluster}-{name}", name, script="").resume()
+        job = f"job {name} of cluster {stores.cluster} {stores.place}"
+        match found.status:
+            case Status.FAILED:
+                return f"{job} may run again; it had failed: {found.reason}"
             case Status.RUNNING:
-                return f"job {name} of cluster {cluster} is RUNNING; nothing was changed"
+                return f"{job} is RUNNING; nothing was changed"
             case Status.FINISHED:
                 raise SettingsError(
-                    f"job {name} of cluster {cluster} has FINISHED: {before.reason}",
+                    f"{job} has FINISHED: {found.reason}",
                     where="--cluster-id",
                     remedy="Run it as another cluster, with checkpoints of its own",
                 )
-            case Status.FAILED:
-                await jobs.resume()
-                return f"job {name} of cluster {cluster} may run again; it had failed: {before.reason}"

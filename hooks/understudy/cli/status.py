@@ -29,7 +29,7 @@ def status(
 ) -> None:
     """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed.
 
-    On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod.
+    On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
     """
     where = Where(ha_dir, cluster_id, namespace, context)
     while True:

@@ -30,16 +30,17 @@ Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconf
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What is known of ``cluster``; ``lock`` holds its lock, ``documents`` everything else."""
+    """What is known of ``cluster``; ``lock`` holds its lock, ``documents`` everything else. ``place``: where that is, in words."""
 
     cluster: str
     documents: DocumentStore
     lock: DocumentStore
+    place: str
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """On this machine, unless ``namespace`` or ``context`` is given or this is a pod. Raises ``SettingsError``."""
+    """On this machine if ``ha_dir`` is given, in a Kubernetes cluster if ``namespace`` or ``context`` is; else as a replica would."""
 
     ha_dir: Path | None
     cluster_id: str
@@ -48,7 +49,15 @@ class Where:
 
     @property
     def in_kubernetes(self) -> bool:
-        return bool(self.namespace or self.context or os.environ.get("KUBERNETES_SERVICE_HOST"))
+        """Raises ``SettingsError``."""
+        elsewhere = self.namespace or self.context
+        if self.ha_dir and elsewhere:
+            raise SettingsError(
+                "a directory of this machine, and a Kubernetes cluster",
+                where="--ha-dir",
+                remedy="Leave it out, or leave out --namespace and --context",
+            )
+        return bool(elsewhere or (not self.ha_dir and os.environ.get("KUBERNETES_SERVICE_HOST")))
 
     @asynccontextmanager
     async def open(self, lock: str = "lease") -> AsyncIterator[Stores]:
@@ -57,7 +66,7 @@ class Where:
 
             home = _home((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id)
             store = FilesystemDocumentStore(home / "documents", _REQUEST)
-            yield Stores(home.name, store, store)
+            yield Stores(home.name, store, store, f"below {home.parent}")
             return
         if not self.cluster_id:
             raise SettingsError(
@@ -68,7 +77,9 @@ class Where:
         from understudy.supervisor.places import lock_store
 
         async with await ApiServer.connect(_REQUEST, self.namespace, self.context) as api:
-            yield Stores(self.cluster_id, KubernetesDocumentStore(api), lock_store(api, lock))
+            yield Stores(
+                self.cluster_id, KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}"
+            )
 
 
 def _home(ha_dir: Path, cluster: str) -> Path:

@@ -159,18 +159,29 @@ class JobStore:
         )
 
     async def end(self, token: Token, status: Status, reason: str) -> Job:
-        return await self._update(token, lambda job: replace(job, status=status, reason=reason))
+        """The job as it is then: RUNNING if somebody has resumed it while nobody knew whether our FAILED had landed."""
+
+        def ended(job: Job) -> Job:
+            # whoever ends a job as FAILED has counted a failure before; only `resume` forgets them
+            resumed = status is Status.FAILED and not job.failures
+            return job if resumed else replace(job, status=status, reason=reason)
+
+        return await self._update(token, ended)
 
     async def resume(self) -> Job:
         """Somebody has mended what made the job fail: it runs again, under higher tokens, its failures forgotten.
 
-        One that has not FAILED stays as it is. Not a leader's call: nobody leads a job that has ended.
+        The job as it was found; one that has not FAILED stays as it is. Not a leader's call: nobody leads a job that has ended.
+        Raises ``DocumentEmptied`` where a job's record is gone.
         """
+        found: list[Job] = []
 
         def running(job: Job) -> Job:
+            found.append(job)
             return replace(job, status=Status.RUNNING, failures=()) if job.status is Status.FAILED else job
 
-        return await self._update(HIGHEST, running)
+        await self._update(HIGHEST, running)
+        return found[-1]
 
     async def _update(self, token: Token, change: Callable[[Job], Job], floor: int | None = None) -> Job:
         """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""

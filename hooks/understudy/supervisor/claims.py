@@ -76,7 +76,7 @@ class JobClaims:
         """
         job = await self.jobs.read()
         if job is not None and job.status.terminal:
-            raise JobFailed("the job has ended, and nobody leads it any more", where=self.jobs.name)
+            raise JobFailed("the job has ended, and nobody leads it", where=self.jobs.name)
         if job is not None:
             generation.check(job.generation)
         roots = (

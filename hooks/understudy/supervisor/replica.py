@@ -338,10 +338,9 @@ class Replica:
             await self._elector.release(None)
 
     def _already_ended(self, job: Job) -> int:
-        finished = job.status is Status.FINISHED
-        remedy = "" if finished else ". Mend the cause, then understudy resume lets it run again"
+        remedy = ". Mend the cause, then understudy resume lets it run again" if job.status is Status.FAILED else ""
         self._log.say("job-ended", f"job {job.job} is {job.status}: {job.reason}{remedy}", status=job.status.value)
-        return 0 if finished else JobFailed.exit_code
+        return 0 if job.status is Status.FINISHED else JobFailed.exit_code
 
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
@@ -369,7 +368,7 @@ class Replica:
         self._elector.evidence(holder)
 
     async def _highest_epoch(self) -> int:
-        """Asked by the elector before it acquires. A job that has ended is never led again."""
+        """Asked by the elector before it acquires. A job that has ended is not led, unless somebody resumes it."""
         try:
             return await self._claims.highest_epoch(self._generation)
         except Superseded:
@@ -379,6 +378,6 @@ class Replica:
             raise
         except JobFailed:
             job = await self._jobs.read()
-            if job is not None:
+            if job is not None and job.status.terminal:  # else it was resumed just now
                 self._happenings.put_nowait(JobEnded(job))
             raise
