@@ -148,15 +148,18 @@ class Deployer(mocks.MockMonitor):
             self._cluster.kubectl("delete", *known.where, "--ignore-not-found", "--timeout=120s", timeout=150)
 
     def _install(self, request: Any) -> None:
-        """A chart: what helm renders is applied. Taken down with its namespace only."""
+        """A chart: each object that helm renders is one of the stack's."""
         inputs = plain(rpc.deserialize_properties(request.object))
         chart, namespace = Path(inputs["chart"]).name, inputs["namespace"]
         objects = self._helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
-        here = ["--namespace", namespace]
-        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-        self._cluster.kubectl("apply", "--server-side", *here, "--filename", "-", stdin=text)
-        for each in self._cluster.kubectl("get", "statefulset", "--output", "name", *here).split():
-            self._cluster.kubectl("rollout", "status", each, *here, "--timeout=120s", timeout=150)
+        for each in objects:
+            each["metadata"].setdefault("namespace", namespace)
+            name = f"{request.name}:{each['kind']}/{each['metadata']['name']}"
+            self._apply(self.make_urn(request.parent, request.type, name), each, upsert=False, request=request)
+        for each in objects:
+            if each["kind"] == "StatefulSet":
+                where = [f"statefulset/{each['metadata']['name']}", "--namespace", namespace]
+                self._cluster.kubectl("rollout", "status", *where, "--timeout=120s", timeout=150)
 
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

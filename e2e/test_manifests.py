@@ -26,8 +26,6 @@ from infra.settings import Settings, settings_from
 from tests.infra.recorder import LEAST
 from tests.infra.stacks import everything
 
-#: Of operators that need not be in the cluster.
-UNSERVED = {"PodMonitor"}
 #: What is set over the least that a stack says; beside them, the stacks of the repository.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "the least": {},
@@ -91,8 +89,9 @@ def dry_run(cluster: Cluster, objects: list[Manifest]) -> str:
 
 
 @each_variant
+@pytest.mark.usefixtures("operator_kinds")
 def test_the_api_server_takes_every_object_without_a_warning(cluster: Cluster, restricted: str, name: str) -> None:
-    objects = [each for each in everything(variant(name, restricted)) if each["kind"] not in UNSERVED]
+    objects = everything(variant(name, restricted))
 
     said = dry_run(cluster, objects)
 

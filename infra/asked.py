@@ -13,6 +13,10 @@ from understudy.errors import SettingsError
 
 _LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+_SUBDOMAIN = re.compile(r"^(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?\Z")
+#: Annotations may say anything.
+ANYTHING = re.compile(r"")
 #: What ConfigMaps and Secrets call their entries.
 ENTRY = re.compile(r"^(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}\Z")
 #: ``understudy run`` reads these, and the builders set them.
@@ -55,6 +59,38 @@ class Asked:
                 key, text, "an object's name: lower-case letters, digits, inner hyphens and dots", "flights-key"
             )
         return text
+
+    def object_name_or_none(self, key: str) -> str:
+        return self.text(key) and self.object_name(self.text(key), key)
+
+    def labels(self, key: str, values: re.Pattern[str] = LABEL_VALUE) -> dict[str, str]:
+        """Names as labels and annotations have them, and values that match."""
+        found = {name: str(value) for name, value in self.value(key).items()}
+        for name, value in found.items():
+            prefix, slash, last = name.rpartition("/")
+            if not LABEL_VALUE.match(last) or not last or (slash and not _SUBDOMAIN.match(prefix)):
+                raise wrong(
+                    key, name, "a label's name: letters, digits, inner - _ . after an optional DNS name and /", "disk"
+                )
+            if not values.match(value):
+                raise wrong(key, f"{name}: {value}", "up to 63 letters, digits and inner - _ .", f"{name}: ssd")
+        return found
+
+    def image(self, key: str) -> str:
+        self.needed(key, "an image", "registry.example.com/flights:1.4.2")
+        return self.matching(key, r"[a-z0-9][\w./:@-]*", "an image's name", "registry.example.com/flights:1.4.2")
+
+    def prefix(self, key: str) -> str:
+        """Without slashes around it."""
+        form = r"/*([\w.!*'()-]+(/[\w.!*'()-]+)*)?/*"
+        return self.matching(key, form, "parts of letters, digits and . - _ between single /", "jobs/flights").strip(
+            "/"
+        )
+
+    def matching(self, key: str, form: str, what: str, example: str) -> str:
+        if not re.fullmatch(form, self.text(key)):
+            raise wrong(key, self.text(key), what, example)
+        return self.text(key)
 
     def quantity(self, key: str) -> str:
         if quantity(self.text(key)) is None:

@@ -25,6 +25,13 @@ def given() -> dict[str, Any]:
         if key.secret and found.get(name) and not config.is_config_secret(f"{NAMESPACE}{name}"):
             remedy = f"pulumi config set --secret {name}, and take another key: this one has been on disk"
             raise SettingsError("is there in plain text", where=f"{NAMESPACE}{name}", remedy=remedy)
+        if not key.secret and config.is_config_secret(f"{NAMESPACE}{name}"):
+            rule = "is a secret here, and would be plain text in the cluster"
+            raise SettingsError(
+                rule,
+                where=f"{NAMESPACE}{name}",
+                remedy="Put what is secret into a Secret, and name that in secretEnvironment",
+            )
     return read(found)
 
 

@@ -22,6 +22,7 @@ from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.ha import included_name
+from infra.manifests.monitoring import monitoring_values
 from infra.manifests.object_store import endpoint_of, included_values
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
@@ -36,11 +37,7 @@ NEVER_PRUNED: Mapping[str, str] = {
 def rendered(settings: Settings) -> list[Manifest]:
     """Raises ``SettingsError`` where a Secret would have to be printed."""
     if settings.bucket.access_key:
-        raise SettingsError(
-            "would print the bucket's keys",
-            where="understudy:bucketAccessKey",
-            remedy="Make a Secret in the cluster, and name it in bucketSecret",
-        )
+        raise _keys_would_be_printed("bucketAccessKey")
     kept = [annotated(each, NEVER_PRUNED) for each in kept_objects(settings)]
     return [*kept, *passing_objects(settings, endpoint_of(settings))]
 
@@ -54,11 +51,18 @@ def stack_settings(stack: str, over: Mapping[str, Any]) -> Settings:
     config = yaml.safe_load(path.read_text(encoding="utf-8")).get("config") or {}
     found = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
     # Keys that `pulumi config set --secret` left there cannot be read here, nor are they wanted.
-    found = {key: value for key, value in found.items() if not (isinstance(value, dict) and "secure" in value)}
-    found = {**read(found), **read(over)}
+    encrypted = [key for key, value in found.items() if isinstance(value, dict) and "secure" in value]
+    found = {**read({key: value for key, value in found.items() if key not in encrypted}), **read(over)}
     if found.get("bucketKind") == "incluster" and not found.get("bucketSecret"):
         found["bucketSecret"] = f"{found.get('clusterId', '')}-bucket"
+    if encrypted and not found.get("bucketSecret"):
+        raise _keys_would_be_printed(encrypted[0])
     return settings_from(found)
+
+
+def _keys_would_be_printed(key: str) -> SettingsError:
+    remedy = "Make a Secret in the cluster, and name it in bucketSecret"
+    return SettingsError("would print the bucket's keys", where=f"{NAMESPACE}{key}", remedy=remedy)
 
 
 def notes(settings: Settings) -> list[str]:
@@ -70,6 +74,12 @@ def notes(settings: Settings) -> list[str]:
         name = included_name(settings)
         values = json.dumps(included_values(settings))
         found.append(f"helm install {name} charts/object-store -n {settings.namespace} -f - <<<'{values}'")
+    if settings.bucket.kind == "aws":
+        found.append(f"the bucket {settings.bucket.name}, which pulumi up would make")
+    if settings.safety.monitoring_chart:
+        values = json.dumps(monitoring_values(settings))
+        name = f"{settings.job.cluster}-monitoring"
+        found.append(f"helm install {name} charts/monitoring -n {settings.namespace} -f - <<<'{values}'")
     return found
 
 

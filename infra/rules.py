@@ -29,6 +29,7 @@ def check(settings: Settings) -> None:
     _check_spark(settings.job)
     _check_run(settings)
     _check_monitor(settings)
+    _check_policies(settings.safety)
     _check_bucket(settings.bucket)
     _check_credentials(settings.bucket, settings.safety)
     if settings.safety.production:
@@ -112,6 +113,12 @@ def _check_monitor(settings: Settings) -> None:
     if safety.pod_monitor and not safety.metrics_from and safety.network_policies:
         rule = "network policies keep Prometheus out, unless they know its namespace"
         raise wrong("metricsFrom", "", rule, "metricsFrom: monitoring")
+
+
+def _check_policies(safety: Safety) -> None:
+    if safety.egress and not safety.network_policies:
+        rule = "nothing is kept in without network policies"
+        raise wrong("egress", list(safety.egress), rule, remedy="Set networkPolicies, or leave egress empty")
 
 
 def _check_timings(run: Run, *, whole: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.asked import Asked
+from infra.asked import ANYTHING, Asked
 from infra.declared import PROJECT, complete
 from infra.rules import check
 from understudy.settings import Names, check_id
@@ -157,7 +157,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
     job = Job(
         cluster=cluster,
         job=check_id(it.text("jobId") or cluster, "understudy:jobId"),
-        image=it.needed("image", "an image", "registry.example.com/flights:1.4.2"),
+        image=it.image("image"),
         pull_policy=it.one_of("imagePullPolicy", PULLS),
         pull_secrets=tuple(it.object_name(each, "imagePullSecrets") for each in it.value("imagePullSecrets")),
         script=it.text("script"),
@@ -185,22 +185,22 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
     )
     room = Room(
         workload=it.one_of("workload", WORKLOADS),
-        storage_class=it.text("storageClass"),
+        storage_class=it.object_name_or_none("storageClass"),
         storage_size=it.quantity("storageSize"),
         cpu=it.quantity("cpu"),
         memory=it.quantity("memory"),
         scratch=it.quantity("scratchSize"),
-        priority_class=it.text("priorityClass"),
-        node_selector={name: str(value) for name, value in it.value("nodeSelector").items()},
+        priority_class=it.object_name_or_none("priorityClass"),
+        node_selector=it.labels("nodeSelector"),
         spread=it.one_of("spread", ("preferred", "required")),
     )
     bucket = BucketSettings(
         kind=it.one_of("bucketKind", BUCKETS),
         name=it.text("bucket"),
-        prefix=it.text("bucketPrefix").strip("/") or cluster,
+        prefix=it.prefix("bucketPrefix") or cluster,
         endpoint=it.text("bucketEndpoint"),
-        region=it.needed("bucketRegion", "a region", "eu-central-1"),
-        secret=it.text("bucketSecret") and it.object_name(it.text("bucketSecret"), "bucketSecret"),
+        region=it.matching("bucketRegion", r"[a-z0-9-]+", "a region is needed, as AWS writes it", "eu-central-1"),
+        secret=it.object_name_or_none("bucketSecret"),
         access_key=it.text("bucketAccessKey"),
         secret_key=it.text("bucketSecretKey"),
         expire_days=it.at_least("expireRehearsalsDays", 1),
@@ -212,12 +212,12 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         purge=it.value("purge"),
         network_policies=it.value("networkPolicies"),
         egress=tuple(it.network(each) for each in it.value("egress")),
-        metrics_from=it.text("metricsFrom"),
+        metrics_from=it.text("metricsFrom") and it.label(it.text("metricsFrom"), "metricsFrom"),
         pod_monitor=it.value("podMonitor"),
-        pod_monitor_labels={name: str(value) for name, value in it.value("podMonitorLabels").items()},
+        pod_monitor_labels=it.labels("podMonitorLabels"),
         monitoring_chart=it.value("monitoringChart"),
         flow_schema=it.value("flowSchema"),
-        identity={name: str(value) for name, value in it.value("workloadIdentity").items()},
+        identity=it.labels("workloadIdentity", ANYTHING),
     )
     namespace = it.label(it.needed("namespace", "a namespace", "streaming"), "namespace")
     settings = Settings(namespace, it.value("createNamespace"), it.text("context"), job, run, room, bucket, safety)

@@ -4,8 +4,10 @@
 #   tools/stack.sh up STACK         make the cluster what stacks/Pulumi.STACK.yaml says
 #   tools/stack.sh down STACK       take away what runs; what holds data stays
 #   tools/stack.sh purge STACK      take away everything but the namespace, data too, for good; asks for SURE=yes
+#                                   (a bucket that was not made here stays, and so do the claims of its checkpoints)
 #
-# All of them look at the cluster first (--refresh): it may be another one than last time, and they say which.
+# All of them look at the cluster first (--refresh) and say which it is. `up` notes its kubeconfig context in the stack's file: with
+# another one current, a refresh would find nothing there, and forget what it knows.
 #
 # State goes to the local backend (~/.pulumi), unless PULUMI_BACKEND_URL names another. Secrets are encrypted with a passphrase,
 # generated once into ~/.config/understudy/passphrase, unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set.
@@ -26,7 +28,7 @@ stack=${2:-}
 case $what in
     up | down) ;;
     purge)
-        [ "${SURE:-}" = yes ] || fail 2 "this removes the checkpoints' claims and every HA document of $stack. Add SURE=yes"
+        [ "${SURE:-}" = yes ] || fail 2 "this removes every HA document of $stack, and what was made to hold its data. Add SURE=yes"
         ;;
     *) fail 2 "say up, down or purge, and a stack: make up STACK=dev" ;;
 esac
@@ -58,7 +60,11 @@ pulumi stack select --create "$stack"
 
 key() { pulumi config get --stack "$stack" "$1" 2>/dev/null || true; }
 context=$(key context)
-say "in the context ${context:-$(kubectl config current-context 2>/dev/null || echo 'that is current')}"
+if [ -z "$context" ] && context=$(kubectl config current-context 2>/dev/null) && [ "$what" = up ]; then
+    pulumi config set --stack "$stack" context "$context"
+    say "$stack is for the context $context from now on: stacks/Pulumi.$stack.yaml"
+fi
+say "in the context ${context:-that is current}"
 if [ "$what" = up ]; then
     if [ "$(key bucketKind)" = incluster ] && [ -z "$(key bucketSecret)$(key bucketAccessKey)" ]; then
         # Random as well: Pulumi hides a secret's text wherever it appears.
@@ -68,12 +74,17 @@ if [ "$what" = up ]; then
     fi
     pulumi up --stack "$stack" --yes --refresh
 elif [ "$what" = down ]; then
+    [ "$(key purge)" != true ] ||
+        fail 2 "$stack is set to purge: its data would go. Go on with make purge, or take purge back and make up first"
     pulumi destroy --stack "$stack" --yes --refresh --exclude-protected
     say "what holds data is still there, unless the stack says otherwise (retain, purge): docs/bundle.md"
 else
     # What is to go has to be told so before it can: retention and protection are options of the resources.
     pulumi config set --stack "$stack" purge true
-    trap 'pulumi config rm --stack "$stack" purge' EXIT
-    pulumi up --stack "$stack" --yes --refresh
-    pulumi destroy --stack "$stack" --yes --refresh
+    pulumi up --stack "$stack" --yes --refresh ||
+        say "not everything came up, which is no reason to keep it (a job that has FAILED, an image that is gone)"
+    # Until the end the stack's file says so: retention is lifted, and `down` must know.
+    pulumi destroy --stack "$stack" --yes --refresh ||
+        fail 1 "not everything is gone. make purge again; or pulumi config rm --stack $stack purge, and make up, to keep the rest"
+    pulumi config rm --stack "$stack" purge
 fi

@@ -1,6 +1,7 @@
 """Where checkpoints are: a bucket that is there, or one that is made here.
 
-Whatever makes one keeps it: versions on, public access off, and nothing expires but what rehearsals left.
+One that is made in a cloud has versions, no public access, and nothing expires but what rehearsals left. The one in the cluster is for
+development, and has none of that.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pulumi_kubernetes import helm
 
 from infra.components.kinds import declare
 from infra.declared import PROJECT
-from infra.manifests.monitoring import pod_monitor
+from infra.manifests.monitoring import monitoring_values, pod_monitor
 from infra.settings import Settings
 
 
@@ -23,6 +23,7 @@ class Monitoring(pulumi.ComponentResource):
                 f"{settings.job.cluster}-monitoring",
                 chart=str(PROJECT / "charts" / "monitoring"),
                 namespace=settings.namespace,
+                values=monitoring_values(settings),
                 opts=own,
             )
         self.register_outputs({})

@@ -20,3 +20,8 @@ def pod_monitor(settings: Settings) -> Manifest | None:
     monitor = made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
     monitor["metadata"]["labels"] |= settings.safety.pod_monitor_labels
     return monitor
+
+
+def monitoring_values(settings: Settings) -> Manifest:
+    """What charts/monitoring is told: the operator finds rules by the labels by which it finds monitors."""
+    return {"rules": {"labels": dict(settings.safety.pod_monitor_labels)}}

@@ -15,10 +15,12 @@ def policies(settings: Settings) -> list[Manifest]:
 
     In standalone mode executors are anywhere and call their driver, so there nobody is kept out.
     """
-    if not settings.safety.network_policies or settings.run.mode == "standalone":
+    if not settings.safety.network_policies:
         return []
     cluster, native = settings.job.cluster, settings.run.mode == "native"
     replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER: cluster}}}
+    if settings.run.mode == "standalone":
+        return [_policy(settings, cluster, replicas, None, [replicas])] if settings.safety.egress else []
     executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF: cluster}}}
     own = [replicas, executors] if native else [replicas]
     into_replicas: list[Manifest] = [{"from": [executors]}] if native else []
@@ -36,13 +38,17 @@ _MADE_BY_SPARK = "Spark makes the executors' pods, and their labels are the supe
 _NO_PEERS = {"dangling-networkpolicypeer-podselector": _MADE_BY_SPARK}
 
 
-def _policy(settings: Settings, name: str, on: Manifest, ingress: list[Manifest], own: list[Manifest]) -> Manifest:
-    """``own``: this job's pods, which may be reached whatever else may."""
+def _policy(
+    settings: Settings, name: str, on: Manifest, ingress: list[Manifest] | None, own: list[Manifest]
+) -> Manifest:
+    """``ingress``: None for anybody. ``own``: this job's pods, which may be reached whatever else may."""
     # An empty list says the same as none, but the API server stores none, and would see a change in every apply.
-    spec: Manifest = {**on, "policyTypes": ["Ingress"], **({"ingress": ingress} if ingress else {})}
+    spec: Manifest = {**on, "policyTypes": [] if ingress is None else ["Ingress"]}
+    if ingress:
+        spec["ingress"] = ingress
     if settings.safety.egress:
         names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
-        spec["policyTypes"] = ["Ingress", "Egress"]
+        spec["policyTypes"].append("Egress")
         store: Manifest = {"podSelector": {"matchLabels": {"app.kubernetes.io/instance": included_name(settings)}}}
         spec["egress"] = [
             {"to": [*own, store] if settings.bucket.kind == "incluster" else own},

@@ -46,7 +46,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     in_image = draw(st.booleans())
     variables = draw(st.dictionaries(VARIABLES, TEXTS))
     secret = draw(st.dictionaries(VARIABLES, st.sampled_from(["flights-api/key", "others/some.KEY_2"])))
-    purge = draw(st.booleans())
+    purge, policies = draw(st.booleans()), draw(st.booleans())
     return {
         "clusterId": draw(labels(40)),
         "jobId": draw(st.just("") | labels(40)),
@@ -85,8 +85,10 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "production": production,
         "retain": True if production and not purge else draw(st.booleans()),
         "purge": purge,
-        "networkPolicies": draw(st.booleans()),
-        "egress": draw(st.lists(st.sampled_from(["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"]), unique=True)),
+        "networkPolicies": policies,
+        "egress": draw(st.lists(st.sampled_from(["10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"]), unique=True))
+        if policies
+        else [],
         **draw(_monitoring()),
         "monitoringChart": draw(st.booleans()),
         "flowSchema": draw(st.booleans()),

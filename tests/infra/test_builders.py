@@ -73,6 +73,9 @@ class TestPods:
             if each["metadata"]["name"] == stack.job.cluster
         ]
         assert len(of_kind(objects, "PodDisruptionBudget")) == 1
+        assert not stack.safety.egress or any(
+            "Egress" in each["spec"]["policyTypes"] for each in of_kind(objects, "NetworkPolicy")
+        )
         for each in selectors:
             assert each["matchLabels"]
             assert each["matchLabels"].items() <= template["metadata"]["labels"].items()

@@ -5,18 +5,21 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 
 from infra.components.ha_state import MANAGER
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects
-from infra.render import NEVER_PRUNED, as_yaml, rendered
+from infra.render import NEVER_PRUNED, as_yaml, notes, rendered, stack_settings
 from infra.settings import settings_from
-from tests.infra.recorder import record
+from tests.infra.recorder import LEAST, record
 from tests.infra.stacks import TEXTS, everything, patient, stacks
+from understudy.errors import SettingsError
 
 #: ``make render`` refuses to print a Secret.
 printable = stacks().filter(lambda keys: "bucketAccessKey" not in keys)
@@ -83,3 +86,24 @@ def test_what_render_prints_is_read_alike_by_everybody(keys: dict[str, Any]) -> 
 @given(value=TEXTS)
 def test_any_text_is_printed_as_a_text(value: str) -> None:
     assert list(yaml.load_all(as_yaml([{"a": value, value: "b"}]), OthersLoader)) == [{"a": value, value: "b"}]
+
+
+def test_a_stack_whose_keys_are_encrypted_is_not_rendered_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be one whose drivers ask a workload identity."""
+    keys = {f"understudy:{key}": value for key, value in LEAST.items()}
+    encrypted = {f"understudy:{key}": {"secure": "v1:abc"} for key in ("bucketAccessKey", "bucketSecretKey")}
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.mine.yaml").write_text(yaml.safe_dump({"config": {**keys, **encrypted}}))
+    monkeypatch.setattr("infra.render.PROJECT", tmp_path)
+    with pytest.raises(SettingsError, match="understudy:bucketAccessKey: would print the bucket's keys"):
+        stack_settings("mine", {})
+    assert stack_settings("mine", {"bucketSecret": "flights-bucket"}).bucket.secret == "flights-bucket"
+
+
+def test_what_has_to_be_there_besides_is_said() -> None:
+    said = notes(settings_from({**LEAST, "bucketKind": "aws", "monitoringChart": True}))
+    assert len(said) == 2
+    assert "the bucket " in said[0]
+    assert "charts/monitoring" in said[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pulumi.runtime.config import set_all_config
 
 from infra.config import given as given_to_the_program
 from infra.config import read
@@ -89,6 +91,18 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("imagePullSecrets", {"imagePullSecrets": ["a_b"]}, "an object's name"),
     ("egress", {"egress": ["10.0.0.1"]}, "For example 10.0.0.1/32"),
     ("egress", {"egress": ["10.0.0.0/255.0.0.0"]}, "For example 10.0.0.0/8"),
+    ("egress", {"egress": ["10.0.0.0/8"], "networkPolicies": False}, "without network policies"),
+    ("metricsFrom", {"metricsFrom": "My_Space"}, "DNS label"),
+    ("image", {"image": "Flights 1"}, "an image's name"),
+    ("storageClass", {"storageClass": "My Class"}, "an object's name"),
+    ("priorityClass", {"priorityClass": "High_Priority"}, "an object's name"),
+    ("nodeSelector", {"nodeSelector": {"disk type": "ssd"}}, "a label's name"),
+    ("nodeSelector", {"nodeSelector": {"disk": "very fast"}}, "up to 63"),
+    ("podMonitorLabels", {"podMonitorLabels": {"release/": "x"}}, "a label's name"),
+    ("workloadIdentity", {"workloadIdentity": {"eks amazonaws": "arn:x"}}, "a label's name"),
+    ("bucketRegion", {"bucketRegion": "Frankfurt am Main"}, "a region"),
+    ("bucketPrefix", {"bucketPrefix": "jobs//flights"}, "single /"),
+    ("bucketPrefix", {"bucketPrefix": "s3a://flights"}, "single /"),
     ("retain", {"production": True, "retain": False}, "purge only"),
     ("bucketKind", {"production": True, "bucketKind": "incluster", "bucketSecret": "s"}, "for development"),
     ("image", {"production": True, "image": "flights"}, "tag of its own"),
@@ -133,6 +147,16 @@ def test_a_key_in_plain_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps({"understudy:bucketSecretKey": "hush-hush"}))
     with pytest.raises(SettingsError, match="understudy:bucketSecretKey: is there in plain text") as refused:
         given_to_the_program()
+    assert "hush-hush" not in str(refused.value)
+
+
+def test_a_secret_that_would_be_plain_text_in_the_cluster_is_refused() -> None:
+    def program() -> None:
+        set_all_config({"understudy:environment": '{"TOKEN": "hush-hush"}'}, ["understudy:environment"])
+        given_to_the_program()
+
+    with pytest.raises(SettingsError, match="understudy:environment: is a secret here") as refused:
+        contextvars.copy_context().run(program)
     assert "hush-hush" not in str(refused.value)
 
 
