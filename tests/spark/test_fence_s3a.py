@@ -246,12 +246,15 @@ def test_a_claim_whose_answer_was_lost_is_recognised_as_ones_own(one: Driver, ro
     assert standing(one, root)["holder"] == one.holder
 
 
-def test_a_claim_waits_for_a_store_that_comes_back(one: Driver, root: str) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "failures"),
+    [("fail", 7), ("hang", 2)],  # failures: more than a claim's own attempts; time-outs: one for a look, one for a write
+)
+def test_a_claim_waits_for_a_store_that_comes_back(one: Driver, root: str, trouble: str, failures: int) -> None:
     """After an outage a leader may be back before the store is; a driver that died of it would take far longer."""
-    failures = 7  # more than a claim's own attempts
     proxy = one.extra["proxy"]
     since = len(proxy.seen)
-    proxy.rule = lambda line: "fail" if len(proxy.seen) - since <= failures else "pass"
+    proxy.rule = lambda line: trouble if len(proxy.seen) - since <= failures else "pass"
     assert one.claim(root)["outcome"] == "claimed"
     assert len(proxy.seen) - since > failures
 

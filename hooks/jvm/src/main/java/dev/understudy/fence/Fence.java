@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.net.SocketTimeoutException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
@@ -22,8 +23,9 @@ public final class Fence {
     private static final long LOOK_LOCAL_NANOS = 10_000_000;
     private static final long LOOK_REMOTE_NANOS = 500_000_000;
     private static final long DEFAULT_WRITE_TIMEOUT_MILLIS = 4_000;
-    /** How long a store may be out of reach before a claim fails, and with it the driver. */
+    /** How long a store may be out of reach before a claim fails, and with it the driver: so long, or so many time-outs. */
     private static final long CLAIM_PATIENCE_NANOS = 5_000_000_000L;
+    private static final long CLAIM_TIMEOUTS = 3;
     private static final long CLAIM_PAUSE_MILLIS = 200;
 
     private static volatile Attached attached;
@@ -94,25 +96,20 @@ public final class Fence {
         Attached me = require("claim", root);
         Path path = new Path(root);
         FileSystem files = path.getFileSystem(conf);
-        Root claimed = me.roots.named(files, path, conf);
+        long timeouts = TimeUnit.MILLISECONDS.toNanos(CLAIM_TIMEOUTS * me.writeTimeoutMillis);
+        long end = System.nanoTime() + Math.max(CLAIM_PATIENCE_NANOS, timeouts);
+        Root claimed = named(me, files, path, conf, end);
         if (!claimed.claimable()) {
             throw new IOException(root + ": no claim is possible on " + files.getScheme()
                     + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
         }
-        long end = System.nanoTime() + CLAIM_PATIENCE_NANOS;
         while (true) {
             Gate.View view = awaitOpen(me, claimed, "claim", claimed.key);
             Claims.Outcome outcome;
             try {
                 outcome = attempt(me, claimed, view.token());
-            } catch (InterruptedIOException e) {
-                throw e;
             } catch (IOException e) {
-                if (System.nanoTime() >= end) {
-                    throw e;
-                }
-                // after an outage leaders and stores come back in any order; a driver that gives up takes far longer to be back
-                pause(CLAIM_PAUSE_MILLIS, claimed.key);
+                endure(e, end, claimed.key);
                 continue;
             }
             if (outcome.verdict() != Claims.Verdict.GATE) {
@@ -127,6 +124,28 @@ public final class Fence {
                 return json.toString();
             }
         }
+    }
+
+    /** Where no standby has prepared it, this asks the store for the first time. */
+    private static Root named(Attached me, FileSystem files, Path path, Configuration conf, long end)
+            throws IOException {
+        while (true) {
+            try {
+                return me.roots.named(files, path, conf);
+            } catch (IOException e) {
+                endure(e, end, path.toString());
+            }
+        }
+    }
+
+    /** After an outage leaders and stores come back in any order; a driver that gives up takes far longer to be back. */
+    private static void endure(IOException failure, long end, String path) throws IOException {
+        // a time-out is an InterruptedIOException as well, and nobody's wish to stop
+        boolean stopped = failure instanceof InterruptedIOException && !(failure instanceof SocketTimeoutException);
+        if (stopped || System.nanoTime() >= end) {
+            throw failure;
+        }
+        pause(CLAIM_PAUSE_MILLIS, path);
     }
 
     /** For a standby: makes ready what {@link #claim} will need of {@code root}. Changes nothing that anybody reads. */
