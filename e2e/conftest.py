@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
 from e2e.helm import Helm, find_helm
 from e2e.kubectl import Cluster, NoCluster, attach, await_value
+from e2e.linter import Linter
 from e2e.production import Production
 
 _cluster = pytest.StashKey[Cluster]()
@@ -57,6 +59,14 @@ def helm() -> Helm:
         return Helm(find_helm(Layout.default()))
     except NoCluster as problem:
         pytest.exit(str(problem), returncode=2)
+
+
+@pytest.fixture
+def linter(tmp_path: Path) -> Linter:
+    program = os.environ.get("KUBE_LINTER") or shutil.which("kube-linter")
+    if program is None:
+        pytest.skip("there is no kube-linter: install it (0.8 or newer), or name it in KUBE_LINTER")
+    return Linter(program, tmp_path)
 
 
 @pytest.fixture(scope="session")

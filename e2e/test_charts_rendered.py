@@ -11,6 +11,7 @@ import pytest
 from e2e import manifests, metrics
 from e2e.helm import CHARTS, NAMES, Helm, Values
 from e2e.kubectl import Failed
+from e2e.linter import Linter
 from tools.tables import Chart
 
 #: What each chart wants to be told before it installs anything.
@@ -62,6 +63,9 @@ class TestEveryChart:
                 unknown = {key: unknown}
             with pytest.raises(Failed, match="'mispelled' not allowed"):
                 helm.template(chart, unknown)
+
+    def test_kube_linter_has_nothing_against_it(self, helm: Helm, linter: Linter, chart: str) -> None:
+        assert linter.findings(rendered(helm, chart)) == []
 
     def test_its_pods_pass_restricted(self, helm: Helm, chart: str) -> None:
         for owner in of_kind(rendered(helm, chart), "StatefulSet"):

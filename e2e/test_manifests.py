@@ -6,12 +6,10 @@ from __future__ import annotations
 import copy
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ import yaml
 
 from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import Cluster, Failed
+from e2e.linter import Linter
 from infra.manifests.base import Manifest
 from infra.manifests.ha import namespace as restricted_namespace
 from infra.render import NEVER_PRUNED, as_yaml, stack_settings
@@ -142,36 +141,6 @@ def test_what_it_would_not_take_is_seen(cluster: Cluster, restricted: str, chang
 
 
 # kube-linter.
-
-
-@dataclass(frozen=True, slots=True)
-class Linter:
-    program: str
-    directory: Path
-
-    def findings(self, objects: list[Manifest]) -> list[str]:
-        """The checks that object, each with the kind of what it objects to."""
-        file = self.directory / "objects.yaml"
-        file.write_text(as_yaml(objects), encoding="utf-8")
-        config = REPOSITORY / "infra" / "kube-linter.yaml"
-        command = [self.program, "lint", "--config", str(config), "--format", "json", str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode in (0, 1), done.stderr
-        found = json.loads(done.stdout)
-        asked = yaml.safe_load(config.read_text(encoding="utf-8"))["checks"]["include"]
-        assert {each["name"] for each in found["Checks"]} == set(asked)
-        reports = found["Reports"] or []
-        return sorted(
-            {f"{each['Check']} {each['Object']['K8sObject']['GroupVersionKind']['Kind']}" for each in reports}
-        )
-
-
-@pytest.fixture
-def linter(tmp_path: Path) -> Linter:
-    program = os.environ.get("KUBE_LINTER") or shutil.which("kube-linter")
-    if program is None:
-        pytest.skip("there is no kube-linter: install it (0.8 or newer), or name it in KUBE_LINTER")
-    return Linter(program, tmp_path)
 
 
 @each_variant

@@ -248,7 +248,10 @@ def test_a_claim_whose_answer_was_lost_is_recognised_as_ones_own(one: Driver, ro
 
 @pytest.mark.parametrize(
     ("trouble", "failures"),
-    [("fail", 7), ("hang", 2)],  # failures: more than a claim's own attempts; time-outs: one for a look, one for a write
+    [
+        ("fail", 7),
+        ("hang", 2),
+    ],  # failures: more than a claim's own attempts; time-outs: one for a look, one for a write
 )
 def test_a_claim_waits_for_a_store_that_comes_back(one: Driver, root: str, trouble: str, failures: int) -> None:
     """After an outage a leader may be back before the store is; a driver that died of it would take far longer."""
