@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -200,6 +200,7 @@ class Bundled(Production):
     """The flights job as a stack of the bundle."""
 
     stack: Stack | None = None
+    over: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def given(self) -> dict[str, Any]:
@@ -213,6 +214,7 @@ class Bundled(Production):
             "bucketEndpoint": self.store.endpoint,
             "bucketAccessKey": self.store.key,
             "bucketSecretKey": self.store.secret,
+            **self.over,
         }
 
     def provision(self) -> None:

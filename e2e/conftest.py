@@ -9,11 +9,13 @@ import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from e2e import crds, evidence, images, manifests, objects
 from e2e.broker import Topic
+from e2e.bundle import Bundled, Stack, stack
 from e2e.cluster.build import TINY
 from e2e.cluster.layout import Layout
 from e2e.helm import Helm, find_helm
@@ -146,6 +148,37 @@ def production(
     try:
         made.start()
         assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "nobody ever led"
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def over() -> dict[str, Any]:
+    """Keys over those of a job that is a stack of the bundle; a module whose stack has such overrides this."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def deployed(cluster: Cluster, results: Path) -> Iterator[Stack]:
+    with stack(cluster, results / "stack") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bundled(
+    cluster: Cluster,
+    namespace: str,
+    object_store: objects.ObjectStore,
+    flights_image: str,
+    results: Path,
+    deployed: Stack,
+    over: dict[str, Any],
+) -> Iterator[Bundled]:
+    """The flights job as a stack of the bundle: it is up."""
+    made = Bundled(cluster, object_store, flights_image, results, namespace, stack=deployed, over=over)
+    try:
+        made.start()
         yield made
     finally:
         made.stop()

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from e2e import objects
-from e2e.bundle import Bundled, Stack, stack
+from e2e.bundle import Bundled, Stack
 from e2e.deployed import CLUSTER, PATIENCE
 from e2e.deployer import contains
-from e2e.kubectl import Cluster
 from e2e.production import WHOLE, counted
 
 #: Written into what a stack has left behind, under such a name as an adoption takes data away from. Drivers do not touch it.
@@ -23,29 +17,6 @@ PLANTED: dict[str, dict[str, Any]] = {
     "leases": {"metadata": {"annotations": {"e2e.understudy.dev/planted": "by hand"}}},
 }
 HA = {"configmaps": (f"{CLUSTER}-{CLUSTER}", f"{CLUSTER}-replicas"), "leases": (f"{CLUSTER}-lock",)}
-
-
-@pytest.fixture(scope="module")
-def deployed(cluster: Cluster, results: Path) -> Iterator[Stack]:
-    with stack(cluster, results / "stack") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def bundled(
-    cluster: Cluster,
-    namespace: str,
-    object_store: objects.ObjectStore,
-    flights_image: str,
-    results: Path,
-    deployed: Stack,
-) -> Iterator[Bundled]:
-    made = Bundled(cluster, object_store, flights_image, results, namespace, stack=deployed)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def ha_objects(bundled: Bundled) -> dict[str, Any]:
