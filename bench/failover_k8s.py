@@ -127,12 +127,11 @@ def ready(production: Production) -> None:
 def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
     variant = "restart" if production.plain else "understudy"
     try:
-        production.start()
-        for kind in kinds:
-            ready(production)
-            times[kind][variant].append(trial(production, kind))
+        with production.running():
+            for kind in kinds:
+                ready(production)
+                times[kind][variant].append(trial(production, kind))
     finally:
-        production.stop()
         with suppress(Refused):
             production.cluster.kubectl("delete", "namespace", production.namespace, "--wait=true", timeout=180)
 

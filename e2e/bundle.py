@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import yaml
 
 from e2e.cluster.layout import REPOSITORY
+from e2e.deployed import CLUSTER
 from e2e.deployer import Deployer
 from e2e.kubectl import Cluster
 from e2e.production import Production
@@ -29,6 +30,9 @@ from infra.program import build
 from infra.settings import settings_from
 
 STACK = "e2e"
+
+#: What holds data of the flights job, by kind.
+HA = {"configmaps": (f"{CLUSTER}-{CLUSTER}", f"{CLUSTER}-replicas"), "leases": (f"{CLUSTER}-lock",)}
 
 
 class Stack(Protocol):
@@ -216,6 +220,19 @@ class Bundled(Production):
             "bucketSecretKey": self.store.secret,
             **self.over,
         }
+
+    def ha_objects(self) -> dict[str, Any]:
+        """What holds data, and who wrote which field of it; by kind and name."""
+        return {
+            f"{kind}/{name}": self.get(kind, name, "--show-managed-fields")
+            for kind, names in HA.items()
+            for name in names
+        }
+
+    def left(self) -> set[str]:
+        """Names of all objects of those kinds, but the one that Kubernetes puts into every namespace."""
+        found = {each["metadata"]["name"] for kind in HA for each in self.get(kind)["items"]}
+        return found - {"kube-root-ca.crt"}
 
     def provision(self) -> None:
         assert self.stack is not None

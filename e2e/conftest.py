@@ -144,13 +144,11 @@ def production(
     topic: Topic | None,
 ) -> Iterator[Production]:
     """The flights job in the module's namespace, led by somebody."""
-    made = Production(cluster, object_store, flights_image, results, namespace, native=native, topic=topic)
-    try:
-        made.start()
+    with Production(
+        cluster, object_store, flights_image, results, namespace, native=native, topic=topic
+    ).running() as made:
         assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "nobody ever led"
         yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="module")
@@ -176,12 +174,8 @@ def bundled(
     over: dict[str, Any],
 ) -> Iterator[Bundled]:
     """The flights job as a stack of the bundle: it is up."""
-    made = Bundled(cluster, object_store, flights_image, results, namespace, stack=deployed, over=over)
-    try:
-        made.start()
+    with Bundled(cluster, object_store, flights_image, results, namespace, stack=deployed, over=over).running() as made:
         yield made
-    finally:
-        made.stop()
 
 
 @contextmanager

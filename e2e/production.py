@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench import observer, procs
 from bench.data import DAYS, FLIGHTS, Feed, load
@@ -149,6 +149,14 @@ class Production(Stricken):
     def undeploy(self) -> None:
         self.cluster.kubectl("delete", "deployment", CLUSTER, "-n", self.namespace, "--wait=true")
         self.wait_for(lambda: not self.pods(), "pods that are gone", 60)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
 
     def stop(self) -> None:
         self.feed.stop()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from e2e.bundle import Bundled, Stack
-from e2e.deployed import CLUSTER, PATIENCE
+from e2e.bundle import HA, Bundled, Stack
+from e2e.deployed import PATIENCE
 from e2e.deployer import contains
 from e2e.production import WHOLE, counted
 
@@ -16,15 +16,6 @@ PLANTED: dict[str, dict[str, Any]] = {
     "configmaps": {"data": {"planted": "by hand"}},
     "leases": {"metadata": {"annotations": {"e2e.understudy.dev/planted": "by hand"}}},
 }
-HA = {"configmaps": (f"{CLUSTER}-{CLUSTER}", f"{CLUSTER}-replicas"), "leases": (f"{CLUSTER}-lock",)}
-
-
-def ha_objects(bundled: Bundled) -> dict[str, Any]:
-    return {
-        f"{kind}/{name}": bundled.get(kind, name, "--show-managed-fields")
-        for kind, names in HA.items()
-        for name in names
-    }
 
 
 def test_up_makes_replicas_that_lead_and_rehearse(bundled: Bundled) -> None:
@@ -33,7 +24,7 @@ def test_up_makes_replicas_that_lead_and_rehearse(bundled: Bundled) -> None:
 
 
 def test_up_again_changes_nothing_although_drivers_have_written(bundled: Bundled, deployed: Stack) -> None:
-    written = ha_objects(bundled)
+    written = bundled.ha_objects()
     assert all(each.get("data") or each.get("spec") for each in written.values())
 
     assert deployed.up(bundled.given) == 0
@@ -61,14 +52,14 @@ def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bu
         for name in HA[kind]:
             how = ["--type=merge", f"--field-manager={PLANTER}", "--patch", json.dumps(patch)]
             bundled.cluster.kubectl("patch", kind, name, "-n", bundled.namespace, *how)
-    left = ha_objects(bundled)
+    left = bundled.ha_objects()
     assert all(each.get("data") or each.get("spec") for each in left.values())
     assert not any(each["metadata"].get("ownerReferences") for each in left.values())
     for kind in ("deployments", "roles", "rolebindings", "networkpolicies", "poddisruptionbudgets", "secrets"):
         assert bundled.get(kind)["items"] == [], kind
 
     deployed.up(bundled.given)
-    adopted = ha_objects(bundled)
+    adopted = bundled.ha_objects()
     assert [each["metadata"]["uid"] for each in adopted.values()] == [each["metadata"]["uid"] for each in left.values()]
     for name, patch in ((f"{kind}/{name}", PLANTED[kind]) for kind, names in HA.items() for name in names):
         assert contains(adopted[name], patch), "what was there before is there after"
@@ -87,6 +78,4 @@ def test_every_row_is_there_once(bundled: Bundled) -> None:
 def test_purge_leaves_nothing(bundled: Bundled, deployed: Stack) -> None:
     deployed.purge(bundled.given)
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", PATIENCE)
-    for kind in HA:
-        names = {each["metadata"]["name"] for each in bundled.get(kind)["items"]}
-        assert names <= {"kube-root-ca.crt"}, kind
+    assert bundled.left() == set()

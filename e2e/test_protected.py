@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.bundle import Bundled, Stack
-from e2e.deployed import CLUSTER
-
-HA = (("configmap", f"{CLUSTER}-{CLUSTER}"), ("configmap", f"{CLUSTER}-replicas"), ("lease", f"{CLUSTER}-lock"))
+from e2e.bundle import HA, Bundled, Stack
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +15,7 @@ def over() -> dict[str, Any]:
 
 
 def uids(bundled: Bundled) -> list[str]:
-    return [bundled.get(kind, name)["metadata"]["uid"] for kind, name in HA]
+    return [each["metadata"]["uid"] for each in bundled.ha_objects().values()]
 
 
 def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(bundled: Bundled, deployed: Stack) -> None:
@@ -29,7 +26,8 @@ def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(bundle
 
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", 90)
     assert uids(bundled) == before
-    assert all(name in deployed.state() for _, name in HA)
+    state = deployed.state()
+    assert all(name in state for names in HA.values() for name in names)
     assert bundled.get("roles")["items"] == []
 
 
@@ -43,5 +41,4 @@ def test_up_goes_on_with_it(bundled: Bundled, deployed: Stack) -> None:
 def test_purge_takes_it_away(bundled: Bundled, deployed: Stack) -> None:
     deployed.purge(bundled.given)
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", 90)
-    for kind in ("configmaps", "leases"):
-        assert {each["metadata"]["name"] for each in bundled.get(kind)["items"]} <= {"kube-root-ca.crt"}, kind
+    assert bundled.left() == set()

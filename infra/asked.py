@@ -11,9 +11,8 @@ from typing import Any
 from infra.quantities import java_bytes, quantity
 from understudy.errors import SettingsError
 
-_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-_SUBDOMAIN = re.compile(r"^(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?\Z")
 #: Annotations may say anything.
 ANYTHING = re.compile(r"")
@@ -54,7 +53,7 @@ class Asked:
         return text
 
     def object_name(self, text: str, key: str) -> str:
-        if len(text) > 253 or not all(_LABEL.match(part) for part in text.split(".")):
+        if not _is_dns_name(text):
             raise wrong(
                 key, text, "an object's name: lower-case letters, digits, inner hyphens and dots", "flights-key"
             )
@@ -68,7 +67,7 @@ class Asked:
         found = {name: str(value) for name, value in self.value(key).items()}
         for name, value in found.items():
             prefix, slash, last = name.rpartition("/")
-            if not LABEL_VALUE.match(last) or not last or (slash and not _SUBDOMAIN.match(prefix)):
+            if not last or not LABEL_VALUE.match(last) or (slash and not _is_dns_name(prefix)):
                 raise wrong(
                     key, name, "a label's name: letters, digits, inner - _ . after an optional DNS name and /", "disk"
                 )
@@ -122,6 +121,11 @@ class Asked:
         if found != text:  # Python reads an address and a netmask, too; Kubernetes does not
             raise wrong("egress", text, "a CIDR", found)
         return text
+
+
+def _is_dns_name(text: str) -> bool:
+    """Labels with dots between them, as objects are called, and whoever's labels carry a prefix."""
+    return len(text) <= 253 and all(_LABEL.match(part) for part in text.split("."))
 
 
 def wrong(key: str, value: object, rule: str, example: object = "", *, remedy: str = "") -> SettingsError:

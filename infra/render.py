@@ -22,7 +22,7 @@ from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.ha import included_name
-from infra.manifests.monitoring import monitoring_values
+from infra.manifests.monitoring import monitoring_name, monitoring_values
 from infra.manifests.object_store import endpoint_of, included_values
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
@@ -71,16 +71,16 @@ def notes(settings: Settings) -> list[str]:
     if secret := bucket_secret(settings):
         found.append(f"the Secret {secret} with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     if settings.bucket.kind == "incluster":
-        name = included_name(settings)
-        values = json.dumps(included_values(settings))
-        found.append(f"helm install {name} charts/object-store -n {settings.namespace} -f - <<<'{values}'")
+        found.append(_installed(settings, "object-store", included_name(settings), included_values(settings)))
     if settings.bucket.kind == "aws":
         found.append(f"the bucket {settings.bucket.name}, which pulumi up would make")
     if settings.safety.monitoring_chart:
-        values = json.dumps(monitoring_values(settings))
-        name = f"{settings.job.cluster}-monitoring"
-        found.append(f"helm install {name} charts/monitoring -n {settings.namespace} -f - <<<'{values}'")
+        found.append(_installed(settings, "monitoring", monitoring_name(settings), monitoring_values(settings)))
     return found
+
+
+def _installed(settings: Settings, chart: str, name: str, values: Mapping[str, Any]) -> str:
+    return f"helm install {name} charts/{chart} -n {settings.namespace} -f - <<<'{json.dumps(values)}'"
 
 
 class _Plain(yaml.SafeDumper):

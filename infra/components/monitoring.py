@@ -7,7 +7,7 @@ from pulumi_kubernetes import helm
 
 from infra.components.kinds import declare
 from infra.declared import PROJECT
-from infra.manifests.monitoring import monitoring_values, pod_monitor
+from infra.manifests.monitoring import monitoring_name, monitoring_values, pod_monitor
 from infra.settings import Settings
 
 
@@ -20,7 +20,7 @@ class Monitoring(pulumi.ComponentResource):
             declare(monitor, own)
         if settings.safety.monitoring_chart:
             helm.v4.Chart(
-                f"{settings.job.cluster}-monitoring",
+                monitoring_name(settings),
                 chart=str(PROJECT / "charts" / "monitoring"),
                 namespace=settings.namespace,
                 values=monitoring_values(settings),

@@ -22,6 +22,11 @@ def pod_monitor(settings: Settings) -> Manifest | None:
     return monitor
 
 
+def monitoring_name(settings: Settings) -> str:
+    """Of the chart's release."""
+    return f"{settings.job.cluster}-monitoring"
+
+
 def monitoring_values(settings: Settings) -> Manifest:
     """What charts/monitoring is told: the operator finds rules by the labels by which it finds monitors."""
     return {"rules": {"labels": dict(settings.safety.pod_monitor_labels)}}
