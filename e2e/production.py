@@ -106,6 +106,8 @@ class Production(Stricken):
             "secret.key": self.store.secret,
             "path.style.access": "true",
             "connection.ssl.enabled": "false",
+            # as Hadoop advises for jobs that write: no look for parents and markers around every create and delete
+            "performance.flags": "create,delete,mkdir",
         }
         submit = ["--master", "local[2]"]
         if self.native:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from queue import Empty
+
+import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.messages import Committed, Ended, Standing, Started
+from understudy.messages import Committed, Ended, Standing, Started, Suspend, Suspended
 
 HEADER = """
 import sys, time
@@ -147,6 +150,32 @@ def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_p
         rig.lead()
         rig.until(tmp_path / "in-1", "")
         assert (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()
+
+
+def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_for_no_other_query(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "def write(batch, number):\n"
+        "    Path('entered').touch()\n"
+        "    while not Path('leave').exists(): time.sleep(0.02)\n"
+        "@F.udf('string')\n"
+        "def endless(v):\n"
+        "    Path(here, 'computing').touch()\n"
+        "    time.sleep(600)\n"
+        "here = str(Path.cwd())\n"
+        "rows.select(endless('v')).writeStream.queryName('other').format('noop').start()\n"
+        "rows.writeStream.queryName('mine').foreachBatch(write).start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        rig.until(tmp_path / "entered", "")
+        rig.until(tmp_path / "computing", "")
+        rig.say(Suspend(600.0))
+        with pytest.raises(Empty):
+            rig.wait_for(Suspended, timeout=1)
+        (tmp_path / "leave").touch()
+        assert not rig.wait_for(Suspended, timeout=60).clean
+        assert (tmp_path / "checkpoints" / "mine" / "commits" / "0").exists()
 
 
 def test_python_workers_hold_the_proof_of_life(tmp_path: Path) -> None:

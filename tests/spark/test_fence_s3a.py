@@ -353,6 +353,25 @@ def test_what_is_not_there_is_looked_for_once(one: Driver, root: str) -> None:
     assert asked(one, since, "/9.delta") == ["HEAD"]
 
 
+def test_what_describes_the_state_is_looked_for_once_in_the_life_of_the_jvm(one: Driver, root: str) -> None:
+    """Spark does so some thirty times when a stateful query starts. Its state itself comes and goes."""
+    schema, delta = f"{root}/state/0/0/_metadata/schema", f"{root}/state/0/0/1.delta"
+    looked = [schema, f"{root}/state/0/0/_metadata", f"{root}/state"]
+    assert not any(one.manager(f"{root}/state").exists(one.path(each)) for each in looked)
+    for each in (schema, delta):
+        one.write(each)
+    assert all(one.manager(f"{root}/state").exists(one.path(each)) for each in [*looked, delta])
+    since = len(one.extra["proxy"].seen)
+    another = one.manager(f"{root}/state")
+    assert all(another.exists(one.path(each)) for each in looked)
+    assert len(one.extra["proxy"].seen) == since
+    assert another.exists(one.path(delta))
+    assert len(one.extra["proxy"].seen) > since
+
+    another.delete(one.path(f"{root}/state/0"))
+    assert not any(one.manager(f"{root}/state").exists(one.path(each)) for each in (schema, delta))
+
+
 def test_what_is_read_can_be_read_from_any_place(one: Driver, root: str) -> None:
     one.write(f"{root}/offsets/0", b"0123456789")
     stream = one.manager(f"{root}/offsets").open(one.path(f"{root}/offsets/0"))

@@ -33,6 +33,12 @@ _CONFLICT_RESTARTS = 2
 #: A batch that ends within this many milliseconds is not cut off.
 _ALMOST_DONE_MS = 50
 
+#: How often the user's code that runs is looked at while it is waited for.
+_LOOK_MS = 20
+
+#: Nor is one whose ``foreachBatch`` has ended, if it is committed within this many.
+_COMMIT_MS = 150
+
 
 class Stage:
     def __init__(
@@ -161,9 +167,14 @@ class Stage:
         """
 
         def quiesce() -> None:
+            until = time.monotonic() + patience
             clean = self._quiesced(_ALMOST_DONE_MS)
-            if not clean and self.gatekeeper.user_code_runs:
-                clean = self._quiesced(int(patience * 1000))
+            waited = False
+            while not clean and self.gatekeeper.user_code_runs and time.monotonic() < until:
+                waited = True
+                clean = self._quiesced(_LOOK_MS)
+            if waited and not clean and not self.gatekeeper.user_code_runs:
+                clean = self._quiesced(_COMMIT_MS)  # other queries' batches are not waited for
             self._say(Suspended(clean))
 
         threading.Thread(target=quiesce, name="suspend", daemon=True).start()

@@ -10,6 +10,7 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -26,11 +27,13 @@ import org.apache.hadoop.util.functional.FutureIO;
  * Reads of one checkpoint in an object store, with few requests. A query that starts asks several times for each entry of its
  * logs and then reads its state, three requests each and one after the other; a takeover cannot wait for hundreds of them.
  *
- * <p>Four things are remembered. The content of small objects, for the whole JVM, by path and ETag: so a standby's rehearsals
- * leave little to be read at its grant. That an entry of a log exists, for the life of this object: entries are created
- * exclusively and never change. For a query, the list of a log, for {@value #FRESH_SECONDS} s: whoever missed an entry there
- * finds its slot taken when it writes. {@link #forget} ends both. And what a list or a look said of any other object, for the
- * next reader of it within {@value #FRESH_SECONDS} s: what {@code open} would ask the store once more.
+ * <p>Five things are remembered. The content of small objects, for the whole JVM, by path and ETag: so a standby's rehearsals
+ * leave little to be read at its grant. That there is a description of a query's state, for the whole JVM: each is written once
+ * and looked for some thirty times at every start, and whoever opens one that has gone is told so. That an entry of a log
+ * exists, for the life of this object: entries are created exclusively and never change. For a query, the list of a log, for
+ * {@value #FRESH_SECONDS} s: whoever missed an entry there finds its slot taken when it writes. {@link #forget} ends these
+ * three. And what a list or a look said of any other object, for the next reader of it within {@value #FRESH_SECONDS} s: what
+ * {@code open} would ask the store once more.
  *
  * <p>For reading only: writes pass through to a client with retries, and nothing of ours calls them.
  */
@@ -42,18 +45,16 @@ public final class CheckpointReads extends FilterFileSystem {
     private static final String LOG = ".*/(offsets|commits|_spark_metadata|sources/[^/]+)";
     private static final Pattern LOGS = Pattern.compile(LOG);
     private static final Pattern LOG_ENTRY = Pattern.compile(LOG + "/\\d+(\\.compact)?");
+    /** Directories of state, and what describes the state in them; not the state itself, which is purged. */
+    private static final Pattern LASTING = Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]+)?)");
     private static final Contents CONTENTS = new Contents();
+    private static final Set<String> EXISTING = Collections.newSetFromMap(Collections.synchronizedMap(bounded()));
 
     private record Seen(FileStatus status, long nanos) {}
 
     private record Listed(FileStatus[] entries, long nanos) {}
 
-    private final Map<String, Seen> seen = Collections.synchronizedMap(new LinkedHashMap<>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Seen> eldest) {
-            return size() > REMEMBERED;
-        }
-    });
+    private final Map<String, Seen> seen = Collections.synchronizedMap(bounded());
 
     private final boolean keepsLists;
     private final Map<String, Listed> lists = new HashMap<>();
@@ -90,6 +91,11 @@ public final class CheckpointReads extends FilterFileSystem {
     }
 
     @Override
+    public boolean exists(Path path) throws IOException {
+        return EXISTING.contains(key(path)) || super.exists(path);
+    }
+
+    @Override
     public FileStatus[] listStatus(Path path) throws IOException {
         FileStatus[] known = listed(path);
         if (known != null) {
@@ -115,8 +121,12 @@ public final class CheckpointReads extends FilterFileSystem {
 
     /** True and false cost one request, where a look for a directory costs two. */
     boolean directoryExists(Path path) throws IOException {
+        if (EXISTING.contains(key(path))) {
+            return true;
+        }
         try {
             listStatus(path);
+            noteExisting(path);
             return true;
         } catch (FileNotFoundException e) {
             return false;
@@ -147,7 +157,9 @@ public final class CheckpointReads extends FilterFileSystem {
 
     /** After this process has written or deleted it. */
     void forget(Path path) {
-        seen.remove(key(path));
+        String gone = key(path);
+        seen.remove(gone);
+        EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
         synchronized (lists) {
             changes++;
             lists.remove(key(path.getParent()));
@@ -182,7 +194,14 @@ public final class CheckpointReads extends FilterFileSystem {
         if (status.isFile()) {
             seen.put(key(status.getPath()), new Seen(status, System.nanoTime()));
         }
+        noteExisting(status.getPath());
         return status;
+    }
+
+    private void noteExisting(Path path) {
+        if (LASTING.matcher(path.toUri().getPath()).matches()) {
+            EXISTING.add(key(path));
+        }
     }
 
     private FileStatus[] listed(Path path) {
@@ -198,6 +217,15 @@ public final class CheckpointReads extends FilterFileSystem {
 
     private String key(Path path) {
         return fs.makeQualified(path).toString();
+    }
+
+    private static <V> Map<String, V> bounded() {
+        return new LinkedHashMap<>() {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<String, V> eldest) {
+                return size() > REMEMBERED;
+            }
+        };
     }
 
     private static boolean isLogEntry(Path path) {
