@@ -152,7 +152,9 @@ def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_p
         assert (tmp_path / "checkpoints" / "slow" / "commits" / "0").exists()
 
 
-def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_for_no_other_query(tmp_path: Path) -> None:
+def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_for_no_other_query(
+    tmp_path: Path,
+) -> None:
     feed(tmp_path, 1)
     script = HEADER + (
         "def write(batch, number):\n"
