@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -48,18 +49,32 @@ class MemoryServer:
     delayed: deque[Callable[[], object]] = field(default_factory=deque)
     listeners: list[Callable[[str], None]] = field(default_factory=list)
     guard: threading.RLock = field(default_factory=threading.RLock)
+    _read: dict[str, tuple[int, Document]] = field(default_factory=dict)
 
     def look(self, name: str) -> tuple[int, bytes] | None:
         with self.guard:
             return self.stored.get(name)
 
-    def swap(self, name: str, seen: int | None, data: bytes) -> int | None:
-        """Compare-and-set; the new revision, or ``None`` if ``seen`` (``None``: missing) is not what stands there."""
+    def document(self, name: str) -> Document | None:
+        """What stands there now. Raises ``DocumentUnreadable``."""
+        standing = self.look(name)
+        if standing is None:
+            return None
+        revision, data = standing
+        if (known := self._read.get(name)) is None or known[0] != revision:
+            known = revision, record.load(name, data, where=name, revision=str(revision)).document(name, str(revision))
+            self._read[name] = known
+        return known[1]
+
+    def write(self, name: str, seen: Document | None, change: Callable[[Record], Record]) -> Written | Conflict:
+        """One write, arriving now. Raises ``DocumentUnreadable`` for a conflict with something nobody can read."""
         with self.guard:
-            standing = self.stored.get(name)
-            if (None if standing is None else standing[0]) != seen:
-                return None
-            return self.overwrite(name, data)
+            standing = self.look(name)
+            revision = None if standing is None else standing[0]
+            if (None if revision is None else str(revision)) != (None if seen is None else seen.revision):
+                return Conflict(self.document(name))
+            new = change(_base(name, standing))
+            return Written(new.document(name, str(self.overwrite(name, record.dump(name, new)))))
 
     def overwrite(self, name: str, data: bytes) -> int:
         """Whatever stands there, these bytes do now: an operator's hand, in tests."""
@@ -78,7 +93,8 @@ class MemoryServer:
     def land(self) -> None:
         """Every delayed request arrives now, in the order sent."""
         while self.delayed:
-            self.delayed.popleft()()
+            with suppress(DocumentUnreadable):  # nobody waits for the answer any more
+                self.delayed.popleft()()
 
     def _tell(self, name: str) -> None:
         for listener in list(self.listeners):
@@ -116,7 +132,7 @@ class MemoryDocumentStore:
         if not self.reachable:
             await self._wait()
             raise DocumentError("no answer", where=name, remedy="Is the server reachable?")
-        return self._document(name, self.server.look(name))
+        return self.server.document(name)
 
     async def create(self, name: str, content: Content) -> Outcome:
         return await self._write(check_name(name), None, lambda old: old.changed(content))
@@ -158,27 +174,15 @@ class MemoryDocumentStore:
         fault = self._faults.popleft() if self._faults else None
         if not self.reachable:
             fault = Fault.LOST_REQUEST
-        standing = self.server.look(name)
-        revision = None if standing is None else standing[0]
-        expected = None if seen is None else seen.revision
-        if (None if revision is None else str(revision)) != expected:
-            if fault is None:
-                return Conflict(self._document(name, standing))
-            await self._wait()
-            return Unknown(f"no answer within {self._request_timeout} s")
-        new = change(self._base(name, standing))
-        data = record.dump(name, new)
-        self._size.check(name, len(data))
+        self._size.check(name, len(record.dump(name, change(_base(name, self.server.look(name))))))
         match fault:
             case None:
-                landed = self.server.swap(name, revision, data)
-                if landed is None:
-                    return Conflict(self._document(name, self.server.look(name)))
-                return Written(new.document(name, str(landed)))
+                return self.server.write(name, seen, change)
             case Fault.LOST_ANSWER:
-                self.server.swap(name, revision, data)
+                with suppress(DocumentUnreadable):
+                    self.server.write(name, seen, change)
             case Fault.DELAYED:
-                self.server.delayed.append(lambda: self.server.swap(name, revision, data))
+                self.server.delayed.append(lambda: self.server.write(name, seen, change))
             case Fault.LOST_REQUEST:
                 pass
         await self._wait()
@@ -188,19 +192,12 @@ class MemoryDocumentStore:
         if self._clock is not None:
             await self._clock.sleep(self._request_timeout)
 
-    @staticmethod
-    def _document(name: str, standing: tuple[int, bytes] | None) -> Document | None:
-        if standing is None:
-            return None
-        revision, data = standing
-        return record.load(name, data, where=name, revision=str(revision)).document(name, str(revision))
 
-    @staticmethod
-    def _base(name: str, standing: tuple[int, bytes] | None) -> Record:
-        """What a write builds on; nothing of an unreadable document can be kept, and only its rightful holder comes here."""
-        if standing is None:
-            return Record()
-        try:
-            return record.load(name, standing[1], where=name, revision=str(standing[0]))
-        except DocumentUnreadable:
-            return Record()
+def _base(name: str, standing: tuple[int, bytes] | None) -> Record:
+    """What a write builds on; nothing of an unreadable document can be kept, and only its rightful holder comes here."""
+    if standing is None:
+        return Record()
+    try:
+        return record.load(name, standing[1], where=name, revision=str(standing[0]))
+    except DocumentUnreadable:
+        return Record()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
 from understudy.documents import codec
@@ -177,10 +178,14 @@ _BLANKED = 60.0
 
 def _grant_of(document: Document) -> tuple[GrantEntry | None, str]:
     text = document.entries.get(GRANT)
-    if text is None:
-        return None, ""
+    return (None, "") if text is None else _decoded(text, document.name, document.revision)
+
+
+@lru_cache(maxsize=64)
+def _decoded(text: str, where: str, revision: str) -> tuple[GrantEntry | None, str]:
+    """One document is looked at many times: by every poll, and by whoever asks who leads."""
     try:
-        return decode_grant(text, where=document.name, revision=document.revision), ""
+        return decode_grant(text, where=where, revision=revision), ""
     except DocumentUnreadable as error:
         return None, str(error)
 

@@ -37,3 +37,6 @@ class Token:
 
 #: Above every token there will ever be: for those who are no leader, and have none of their own.
 HIGHEST = Token(_EPOCH_MAX, _ATTEMPT_MASK)
+
+#: Below every token that was ever granted.
+NONE = Token(0, 0)

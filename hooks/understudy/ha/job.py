@@ -12,7 +12,7 @@ from understudy.documents.model import Conflict, Content, Document, DocumentStor
 from understudy.documents.settle import settle
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, IdentityConflict, LeadershipLost
 from understudy.fencing.claim import is_new
-from understudy.fencing.token import HIGHEST, Token
+from understudy.fencing.token import HIGHEST, NONE, Token
 from understudy.ha.generation import Generation
 
 ENTRY = "job"
@@ -123,8 +123,12 @@ class JobStore:
         document = await self._store.read(self.name)
         return None if document is None or document.buried else self._checked(Job.of(document))
 
-    async def begin_attempt(self, epoch: int, holder: str, floor: int, generation: Generation) -> Job:
-        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one.
+    async def begin_attempt(
+        self, epoch: int, holder: str, floor: int, generation: Generation, above: Token = NONE
+    ) -> Job:
+        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
+
+        ``above`` is the last token the caller had: a document that was restored from a backup may have forgotten it.
 
         Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
@@ -136,7 +140,8 @@ class JobStore:
             if job.status.terminal:
                 return job
             generation.check(job.generation)
-            token = Token(epoch, job.token.attempt + 1 if job.token.epoch == epoch else 1)
+            last = max(job.token, above)
+            token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
             return replace(job, token=token, holder=holder, script=self._script, generation=generation)
 
         # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.

@@ -33,8 +33,8 @@ class JobClaims:
     jobs: JobStore
     floor_store: DocumentStore
 
-    async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock) -> Job | None:
-        """The job under a new token of ``epoch`` or above; ``None`` when the lock is lost on the way.
+    async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock, above: Token) -> Job | None:
+        """The job under a new token of ``epoch`` or above, and above ``above``; ``None`` when the lock is lost on the way.
 
         A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
         ``Superseded`` when a newer generation has led.
@@ -42,7 +42,7 @@ class JobClaims:
         for _ in range(_RAISES):
             try:
                 known = await floor(self.floor_store, _FLOOR)
-                job = await self.jobs.begin_attempt(epoch, self.holder, known, generation)
+                job = await self.jobs.begin_attempt(epoch, self.holder, known, generation, above)
             except LeadershipLost:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)

@@ -44,6 +44,8 @@ _YIELD = 15.0
 _COMMITS_NOTED_EVERY = 60.0
 #: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
 _LOOK_FIRST = 1.0
+#: Seconds between two looks at whether a new leader serves yet: each is a request.
+_LOOK_AGAIN = 0.25
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
 
 
@@ -108,9 +110,9 @@ class Drivers:
                     break
             if leader is None and self._clock.now() > began + _LOOK_FIRST:
                 break
-            await asyncio.sleep(0.1)
-        if self.seat.driver is None:
-            self.seat.start(idle=leader is not None and self._term.epoch is None)
+            await asyncio.sleep(_LOOK_AGAIN)
+        if self.seat.driver is None and self._term.epoch is None:  # a leader's starts under a token of its own
+            self.seat.start(idle=leader is not None)
 
     # What it says, and what others are told of it.
 
@@ -213,10 +215,10 @@ class Drivers:
             await self.publish()
             self.respawn(restart.backoff(self._standby_failures, self._settings.restart_delay))
         elif ended is not None and ended.code == 0:
-            self._happen(Finished())
+            self._happen(Finished(self._term.token))
         else:
             self._log.say("driver-died", reason, epoch=self._term.epoch)
-            self._happen(Died(reason))
+            self._happen(Died(reason, self._term.token))
 
     def _refuse(self, ended: Ended) -> None:
         """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""

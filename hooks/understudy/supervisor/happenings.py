@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy.fencing.token import Token
     from understudy.ha.job import Job
     from understudy.messages import Message
     from understudy.supervisor.child import Driver
@@ -39,14 +40,27 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """Our leading driver is dead and buried; ``reason`` says of what. Comes again while the documents cannot be written."""
+    """Our leading driver is dead and buried; ``reason`` says of what. Comes again while the documents cannot be written.
+
+    It counts only while we lead under ``token``: until it can be answered we may have lost the lead, and won another.
+    """
 
     reason: str
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue:
+    """The pause before our driver starts again in place is over; ``token`` is the one its predecessor had."""
+
+    token: Token
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Our leading driver's script came to its end. Comes again while the documents cannot be written."""
+    """Our leading driver's script came to its end. Comes again while the documents cannot be written, as ``Died`` does."""
+
+    token: Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +82,4 @@ class Stop:
     why: str
 
 
-Happening = Led | Lost | Heard | Exited | Died | Finished | JobEnded | Met | Stop
+Happening = Led | Lost | Heard | Exited | Died | RestartDue | Finished | JobEnded | Met | Stop

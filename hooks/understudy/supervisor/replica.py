@@ -26,7 +26,7 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.events import Log
-from understudy.fencing.token import Token
+from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.replicas import ReplicaStore
@@ -34,7 +34,19 @@ from understudy.messages import ClaimRefused, Reclaim
 from understudy.supervisor import restart
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.drivers import Drivers
-from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded, Led, Lost, Met, Stop
+from understudy.supervisor.happenings import (
+    Died,
+    Exited,
+    Finished,
+    Happening,
+    Heard,
+    JobEnded,
+    Led,
+    Lost,
+    Met,
+    RestartDue,
+    Stop,
+)
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
@@ -74,7 +86,7 @@ class Replica:
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(clock, fence, live_within=2 * settings.timings.retry)
-        self._term = Term(Token(0, 0))
+        self._term = Term(NONE)
         self._drivers = Drivers(
             settings,
             place,
@@ -123,7 +135,7 @@ class Replica:
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, self._seat.workspaces.sweep)
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._happenings.put_nowait, Stop(number.name))
+                loop.add_signal_handler(number, self._told_to_stop, number.name)
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
             tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
             tasks.append(asyncio.create_task(self._drivers.note_commits()))
@@ -141,6 +153,11 @@ class Replica:
             await self._drivers.bury()
             await self._roster.leave()
             await self._place.close()
+
+    def _told_to_stop(self, why: str) -> None:
+        """The elector hears it at once: whatever the loop is waiting for now, this process takes no lock any more."""
+        self._elector.stop()
+        self._happenings.put_nowait(Stop(why))
 
     async def _feel_pulse(self) -> None:
         """Note for the probes when the elector last had its turn, and tell of writes that the fence refused."""
@@ -182,7 +199,7 @@ class Replica:
                 return await self._lead(epoch)
             case Lost(reason):
                 await self._step_down(reason)
-            case Heard() | Exited() | Died() | Finished():
+            case Heard() | Exited() | Died() | RestartDue() | Finished():
                 return await self._answer_driver(happening)
             case JobEnded(job):
                 return self._already_ended(job)
@@ -198,7 +215,7 @@ class Replica:
                 pass  # it led while we did not; now we do, so it is gone
         return None
 
-    async def _answer_driver(self, happening: Heard | Exited | Died | Finished) -> int | None:
+    async def _answer_driver(self, happening: Heard | Exited | Died | RestartDue | Finished) -> int | None:
         match happening:
             case Heard(driver, ClaimRefused(root, why, token)) if driver is self._seat.driver:
                 await self._claim_refused(root, why, Token.from_int(token))
@@ -206,9 +223,11 @@ class Replica:
                 await self._drivers.hear(driver, message)
             case Exited(driver, status) if driver is self._seat.driver:
                 await self._drivers.exited(driver, status)
-            case Died(reason) if self._term.epoch is not None:
+            case Died(reason, token) if self._leads_under(token):
                 return await self._recover(reason)
-            case Finished() if self._term.epoch is not None:
+            case RestartDue(token) if self._leads_under(token):
+                await self._restart()
+            case Finished(token) if self._leads_under(token):
                 return await self._end_job(Status.FINISHED, "the script ended")
             case _:
                 pass  # of a driver, or a time as leader, that is over
@@ -243,7 +262,7 @@ class Replica:
         began = time.monotonic()
         self._ended_job = None
         try:
-            job = await self._claims.begin_attempt(epoch, self._generation, self._elector)
+            job = await self._claims.begin_attempt(epoch, self._generation, self._elector, self._term.token)
         except Superseded as newer:
             self._log.say("superseded", str(newer), epoch=epoch)
             await self._drivers.bury()
@@ -260,6 +279,9 @@ class Replica:
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)
         return True
+
+    def _leads_under(self, token: Token) -> bool:
+        return self._term.epoch is not None and self._term.token == token
 
     async def _claim_refused(self, root: str, reason: str, found: Token) -> None:
         """A root holds more than our token: raise the lock above it, or give up what belongs to someone else."""
@@ -302,18 +324,26 @@ class Replica:
             case restart.GiveUp(why):
                 return await self._end_job(Status.FAILED, f"{why}; the last: {reason}")
             case restart.Restart(delay):
-                if (successor := await self._roster.successor()) is not None:
-                    await self._elector.release(successor)
-                    self._term.epoch = None
-                    self.health.lost()
-                    await self._drivers.publish()
-                    self._drivers.respawn(delay)
-                    return None
-                await asyncio.sleep(delay)
-                await self._restart_in_place()
+                if not await self._handed_over(delay):
+                    # Not slept here: who is told to stop meanwhile gives the lock back at once.
+                    due = RestartDue(self._term.token)
+                    asyncio.get_running_loop().call_later(delay, self._happenings.put_nowait, due)
         return None
 
-    async def _restart_in_place(self) -> None:
+    async def _handed_over(self, pause: float) -> bool:
+        """Released to a rehearsed standby, if there is one; a driver of ours starts again after ``pause`` seconds."""
+        if (successor := await self._roster.successor()) is None:
+            return False
+        await self._elector.release(successor)
+        self._term.epoch = None
+        self.health.lost()
+        await self._drivers.publish()
+        self._drivers.respawn(pause)
+        return True
+
+    async def _restart(self) -> None:
+        if await self._handed_over(0.0):  # somebody has rehearsed meanwhile
+            return
         if self._term.epoch is not None and await self._begin_attempt(self._term.epoch):
             token = self._term.token
             self._log.say("restarted", f"the driver starts again in place under token {token}", epoch=token.epoch)
@@ -345,7 +375,6 @@ class Replica:
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
         self._log.say("stopping", f"told to by {why}", epoch=self._term.epoch)
-        self._elector.stop()
         if self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
             await self._drivers.suspend()

@@ -60,6 +60,7 @@ class Seat:
 
     def start(self, *, idle: bool) -> None:
         """Start the script, behind an open gate if we lead. ``idle``: at low priority, because somebody else does."""
+        assert self.driver is None, "a seat has one driver"
         settings, alive = self._settings, self._place.alive
         executors = self._place.executors(settings.submit)
         workspace = Workspace(self.workspaces)

@@ -1,0 +1,335 @@
+"""A driver without a JVM: what the supervisor starts, shows its gate and talks to. Everything around it is production's own."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
+from understudy.clock import instant
+from understudy.errors import DocumentError
+from understudy.fencing.claim import Claim, Refused, claim, standing_claim
+from understudy.fencing.gate import State, View
+from understudy.fencing.token import Token
+from understudy.messages import (
+    Attached,
+    ClaimRefused,
+    Committed,
+    DriverSpec,
+    Ended,
+    Granted,
+    Message,
+    Reclaim,
+    Roots,
+    Standing,
+    Started,
+    Suspend,
+    Suspended,
+)
+
+if TYPE_CHECKING:
+    from tests.simulation.pod import Pod
+
+ROOT = "checkpoint"
+_KILLED, _LOST = -signal.SIGKILL, 75
+
+#: How often a rightful leader starts again that met a predecessor's late write.
+_CONFLICTS = 2
+
+
+class Gate:
+    """A ``GateWriter`` without a page."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.view = View(State.STANDBY, Token(0, 0))
+
+    def publish(self, view: View) -> None:
+        self.view = view
+
+    def discard(self) -> None:
+        pass
+
+
+class Desk:
+    """``Workspaces`` and ``Workspace`` in one: nothing here has files."""
+
+    gate, scratch = Path("gate"), Path("scratch")
+
+    def __init__(self, _: object) -> None:
+        pass
+
+    def sweep(self) -> None:
+        pass
+
+
+class _EndedAs(Exception):
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class SimulatedDriver:
+    """Takes the seat of ``understudy.supervisor.child.Driver``. ``alive.pod`` is where it lives."""
+
+    def __init__(
+        self,
+        spec: DriverSpec,
+        gate: Gate,
+        workspace: Desk,
+        alive: Any,
+        on_message: Callable[[Any, Message], None],
+        on_exit: Callable[[Any, int], None],
+    ) -> None:
+        del workspace
+        self.spec, self.gate = spec, gate
+        self.ended: Ended | None = None
+        self.killed_because = ""
+        self.pod: Pod = alive.pod
+        self.world = self.pod.world
+        self._on_message, self._on_exit = on_message, on_exit
+        self._buried = False
+        self._granted, self._reclaim = asyncio.Event(), asyncio.Event()
+        self._suspended: float | None = None
+        self.busy = self._batch_runs = False
+        self._nonce = 0
+        self.process = self.pod.process(f"driver-{len(self.pod.drivers)}")
+        self.process.on_crash = lambda: self.die(_KILLED)
+        self.pod.drivers.append(self)
+        self.line = self.world.line(self.process, self.world.objects, bounded=True)
+        self._roots = self.world.store(self.line)
+        self._inside(lambda: self.world.loop.create_task(self._live()))
+
+    # --- the supervisor's side ----------------------------------------------------------------------------------------
+
+    def say(self, message: Message) -> None:
+        self.world.loop.later(self.process, 0.001, self._hear, message)
+
+    def show(self, view: View) -> None:
+        self.gate.publish(view)
+        if view.state is State.OPEN:
+            self.world.opened(self)
+            for process in (self.pod.supervisor, self.process):  # the kill timer, and the JVM's halting thread
+                self._look_at(process, view.kill.boottime_ns, view)
+
+    def kill_now(self, reason: str) -> None:
+        self.killed_because = self.killed_because or reason
+        self.world.loop.later(None, 0.001, lambda: self.die(_KILLED))
+
+    def lift_priority(self) -> None:
+        pass
+
+    async def bury(self) -> None:
+        self.show(View(State.REVOKED, self.gate.view.token))
+        self._buried = True
+        self.kill_now("buried")
+        while self.process.alive:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(self.world.chance.uniform(0.0, 0.05))
+
+    def die(self, status: int) -> None:
+        """SIGKILL, or its own end. The supervisor hears of it by the kernel."""
+        if not self.process.alive:
+            return
+        self.world.loop.kill(self.process)
+        self.pod.settle()
+
+        def reap() -> None:
+            if not self._buried:
+                self._on_exit(self, status)
+
+        self.world.loop.later(self.pod.supervisor, 0.005, reap)
+
+    @property
+    def open(self) -> bool:
+        """Whether its gate lets anything pass now, by its own clock."""
+        return self.process.alive and self._inside(self._passes)
+
+    # --- the driver's side --------------------------------------------------------------------------------------------
+
+    def _inside(self, call: Callable[[], Any]) -> Any:
+        return self.world.loop.inside(self.process, call)
+
+    def _tell(self, message: Message) -> None:
+        def hear() -> None:
+            if isinstance(message, Ended):
+                self.ended = message
+            if not self._buried:
+                self._on_message(self, message)
+
+        self.world.loop.later(self.pod.supervisor, 0.001, hear)
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case Granted():
+                self._granted.set()
+            case Reclaim():
+                self._reclaim.set()
+            case Suspend(patience):
+                self._suspended = patience
+                if self._batch_runs:
+                    self.world.loop.call_later(patience, self._tell, Suspended(False))
+                else:
+                    self._tell(Suspended(True))
+
+    def _look_at(self, process: Any, due_ns: int, view: View) -> None:
+        def look() -> None:
+            if self.gate.view is view and view.kill_due(instant(), busy=self.busy):
+                self.die(_KILLED)
+            elif self.gate.view is view and not self.busy and due_ns == view.kill.boottime_ns:
+                self._look_at(process, view.park.boottime_ns, view)
+
+        loop = self.world.loop
+        loop.inside(process, lambda: loop.call_later(max(0.0, due_ns / 1e9 - loop.time()) + 0.001, look))
+
+    def _passes(self) -> bool:
+        return self.gate.view.standing(instant()) is State.OPEN
+
+    async def _live(self) -> None:
+        try:
+            await self._script()
+        except _EndedAs as end:
+            self._tell(Ended(end.code, "" if end.code == 0 else str(end), asked=True))
+            await asyncio.sleep(0.002)
+            self.die(end.code)
+
+    async def _script(self) -> None:
+        chance, world = self.world.chance, self.world
+        await asyncio.sleep(chance.uniform(0.2, world.starts_within))
+        self._tell(Attached("simulated", 1))
+        if not self._granted.is_set():
+            self._inside(lambda: world.loop.create_task(self._rehearse()))
+        await self._granted.wait()
+        began = world.loop.time()
+        await self._claim()
+        self._tell(Roots([f"s3a://bucket/{ROOT}"]))
+        self._tell(Started(1, 0.0, world.loop.time() - began))
+        first, conflicts = True, 0
+        while True:
+            if world.batches is not None and world.checkpoint.last(COMMITS) + 1 >= world.batches:
+                raise _EndedAs(0, "")
+            if chance.random() < world.fails:
+                raise _EndedAs(1, "the script failed")
+            try:
+                await self._batch()
+            except FileExistsError as conflict:
+                conflicts += 1
+                if conflicts > _CONFLICTS:
+                    raise _EndedAs(1, f"{conflict}: somebody outside the election writes there") from conflict
+                continue
+            if first:
+                self._tell(Committed(ROOT, world.checkpoint.last(COMMITS), world.loop.time() - began))
+                first = False
+            if self._suspended is not None:
+                self._tell(Suspended(True))
+                await asyncio.get_running_loop().create_future()
+            await asyncio.sleep(chance.uniform(0.05, world.trigger))
+
+    async def _rehearse(self) -> None:
+        for rounds in range(1, 4):
+            await asyncio.sleep(self.world.chance.uniform(0.1, 2.0))
+            if self._granted.is_set():
+                return
+            good = self.world.chance.random() < self.world.rehearses
+            self._tell(Standing("job.py:1", good, "live" if good else "", rounds, 0.1, "" if good else "no data"))
+
+    async def _claim(self) -> None:
+        while True:
+            token = self.gate.view.token
+            own = Claim(token, self.spec.holder, self.spec.cluster, self.spec.job, self.spec.lock_kind)
+            await self._admitted(token)
+            try:
+                answer = await claim(self._roots, ROOT, own)
+            except DocumentError:
+                await asyncio.sleep(0.2)
+                continue
+            if not isinstance(answer, Refused):
+                self._token = token
+                self.world.claims(self, token)
+                return
+            self._reclaim.clear()
+            self._tell(ClaimRefused(ROOT, answer.reason, 0 if answer.current is None else int(answer.current.token)))
+            await self._reclaim.wait()
+
+    async def _admitted(self, token: Token | None = None) -> None:
+        """The gate: waits while it is closed, ends the driver when it is revoked."""
+        while not self._passes():
+            if self.gate.view.state is State.REVOKED:
+                raise _EndedAs(_LOST, "the gate is revoked")
+            await asyncio.sleep(0.1)
+        if token is not None and self.gate.view.token < token:
+            raise _EndedAs(_LOST, "the gate shows a lower token")
+
+    async def _publish(self, log: str, batch: int, first: int, end: int) -> None:
+        """Gate, claim, gate, conditional PUT: as the fence does it."""
+        await self._admitted()
+        self._nonce += 1
+        entry = Entry(self._token, first, end, hash((self.process.name, self.spec.holder, self._nonce)))
+        try:
+            found = await self._roots.read(ROOT)
+            standing = None if found is None else standing_claim(found)
+        except DocumentError as error:
+            raise _EndedAs(1, str(error)) from error
+        if standing is None or standing.token != self._token or standing.holder != self.spec.holder:
+            raise _EndedAs(_LOST, "a higher claim stands")
+        if not self._passes():
+            await self._admitted()  # what was read of the claim is old by now, and it still guards what is sent next
+        checkpoint = self.world.checkpoint
+        try:
+            landed = await self.line.tell(lambda: checkpoint.put_new(log, batch, entry), None)
+            if landed is None or not landed:
+                stands = await self.line.ask(lambda: checkpoint.logs[log].get(batch))
+                if stands is None:
+                    raise _EndedAs(1, f"{log}/{batch}: nobody knows whether it was written")
+                landed = stands.nonce == entry.nonce
+        except DocumentError as error:
+            raise _EndedAs(1, str(error)) from error
+        if not landed:
+            raise FileExistsError(f"{log}/{batch}")
+
+    async def _batch(self) -> None:
+        checkpoint, line, chance = self.world.checkpoint, self.line, self.world.chance
+        try:
+            planned, done = await line.ask(lambda: (checkpoint.last(OFFSETS), checkpoint.last(COMMITS)))
+            entry = await line.ask(lambda: checkpoint.logs[OFFSETS].get(planned))
+        except DocumentError as error:
+            raise _EndedAs(1, str(error)) from error
+        if planned > done:
+            assert entry is not None
+            batch, first, end = planned, entry.first, entry.end
+        else:
+            if self._suspended is not None:
+                return
+            batch, first = planned + 1, entry.end if entry else 0
+            end = first + chance.randint(1, 5)
+            self._batch_runs = True
+            await self._publish(OFFSETS, batch, first, end)
+        self._batch_runs = True
+        if self.world.user_code:
+            await self._admitted()
+            self.busy = True
+            self.world.user_code_runs(self)
+            await asyncio.sleep(chance.uniform(0.0, self.world.user_code_lasts()))
+            entry = Entry(self._token, first, end, 0)
+            try:
+                if await line.tell(lambda: checkpoint.upsert(batch, entry), None) is False:
+                    raise _EndedAs(_LOST, "the table has seen a higher token")
+            except DocumentError as error:
+                raise _EndedAs(1, str(error)) from error
+            self.busy = False
+        with_sink = await line_has(line, checkpoint, batch)
+        if not with_sink:
+            await self._publish(SINK, batch, first, end)
+        await self._publish(COMMITS, batch, first, end)
+        self._batch_runs = False
+
+
+async def line_has(line: Any, checkpoint: Any, batch: int) -> bool:
+    """As Spark's file sink: a batch whose entry is there is not written again."""
+    try:
+        return bool(await line.ask(lambda: batch in checkpoint.logs[SINK]))
+    except DocumentError as error:
+        raise _EndedAs(1, str(error)) from error

@@ -1,0 +1,190 @@
+"""One replica's pod: a supervisor, its drivers, and what its kubelet does about their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.driver import SimulatedDriver
+from tests.simulation.loop import Process
+from understudy.documents.model import DocumentStore
+from understudy.election.multi import MultiStore
+from understudy.errors import UnderstudyError
+from understudy.events import Event, Log
+from understudy.ha.replicas import Replica as Entry
+from understudy.ha.replicas import ReplicaStore
+from understudy.supervisor.places import Place
+from understudy.supervisor.replica import Replica
+from understudy.supervisor.settings import RunSettings
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+
+class Quiet(Log):
+    """A log for its listeners alone."""
+
+    def say(self, event: str, sentence: str, **facts: object) -> None:
+        self.tell(event, sentence, **facts)
+
+
+@dataclass(slots=True)
+class Alive:
+    """In the place of a proof of life: where the driver of this replica lives."""
+
+    pod: Pod
+    path: Path = Path("alive")
+    descriptor: int = -1
+    inode: int = 1
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The kubelet's word: only for whoever has not one process left, and some time after."""
+
+    pod: Pod
+    leader: Callable[[], str | None]
+    dead: Callable[[str], None]
+
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> None:
+        told: set[str] = set()
+        while True:
+            await self.news.wait()
+            await asyncio.sleep(self.pod.world.chance.uniform(0.0, 0.8))
+            holder = self.leader()
+            if holder in self.pod.world.obituaries and holder not in told:
+                told.add(holder)
+                self.dead(holder)
+            if self.pod.world.obituaries <= told or self.pod.world.chance.random() < 0.05:
+                self.news.clear()  # until the next one; somebody nobody took for the leader is not looked for much longer
+
+    def is_dead(self, replica: Entry) -> bool:
+        return replica.holder in self.pod.world.obituaries
+
+
+class Pod:
+    """One start of a pod's containers: it ends once, and another takes its place."""
+
+    def __init__(self, world: World, number: int, revision: int) -> None:
+        self.world, self.number, self.revision = world, number, revision
+        self.holder = f"h{number}"
+        self.offset, self.rate = world.chance.uniform(-500.0, 500.0), world.chance.uniform(0.998, 1.002)
+        self.drivers: list[SimulatedDriver] = []
+        self.processes: list[Process] = []
+        self.supervisor = self.process("supervisor")
+        self.supervisor.on_crash = self.die
+        self.exit_code: int | None = None
+        self.terminating = False
+        self.gone = False
+        self.said: list[Event] = []
+        self.replica: Replica | None = None
+        self.evidence: Evidence | None = None
+        self.lines = [
+            world.line(self.supervisor, world.api, bounded=True),
+            world.line(self.supervisor, world.api, bounded=False),
+        ]
+        world.loop.inside(self.supervisor, lambda: world.loop.create_task(self._main()))
+
+    def process(self, name: str) -> Process:
+        made = Process(f"{self.holder}/{name}", self.offset, self.rate)
+        self.processes.append(made)
+        return made
+
+    async def _main(self) -> None:
+        world = self.world
+        await asyncio.sleep(world.chance.uniform(0.0, 1.0))
+        log = Quiet(listeners=[self.said.append, lambda event: world.heard(self, event)])
+        documents, lock = world.store(self.lines[0]), world.store(self.lines[1])
+        held: DocumentStore = MultiStore(lock, world.store(self.lines[1], world.leases)) if world.multi else lock
+
+        def evidence(
+            replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]
+        ) -> Evidence:
+            del replicas
+            self.evidence = Evidence(self, leader, dead)
+            return self.evidence
+
+        async def close() -> None:
+            pass
+
+        async def look_up() -> int:
+            return self.revision
+
+        place = Place(
+            self.holder,
+            f"pod-{self.number}",
+            "",
+            documents,
+            held,
+            world.store(self.lines[0], world.floors),
+            Alive(self),  # type: ignore[arg-type]
+            evidence,
+            close,
+            {},
+            workload=world.workload,
+            revision=self.revision,
+            look_up_revision=look_up,
+        )
+        settings: RunSettings = world.settings(self.revision)
+        self.replica = Replica(settings, place, Path("fence.jar"), log)
+        try:
+            self.exit_code = await self.replica.run()
+        except UnderstudyError as error:
+            self.exit_code = error.exit_code
+            world.stopped(self, error)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - what it is, the world says
+            if world.loop.is_closed():
+                raise
+            world.broken.append(f"I9: {self.holder} died of {error!r}")
+        self.die()
+
+    # --- what befalls it ----------------------------------------------------------------------------------------------
+
+    def sigterm(self) -> None:
+        """As a rollout or a drain does it; whoever lives after the grace period is killed."""
+        if self.terminating or not self.supervisor.alive:
+            return
+        self.terminating = True
+        handler = self.supervisor.signals.get(signal.SIGTERM)
+        if handler is None:
+            self.die()
+            return
+        handler()
+        self.world.loop.later(None, 30.0, self.die)
+
+    def die(self) -> None:
+        """The container's first process is gone, and the kernel kills the rest."""
+        self.world.loop.kill(self.supervisor)
+        for driver in list(self.drivers):
+            driver.die(-signal.SIGKILL)
+        self.settle()
+
+    def settle(self) -> None:
+        """Tell the world, once, when no process is left."""
+        if not self.gone and not any(process.alive for process in self.processes):
+            self.gone = True
+            self.world.died(self)
+
+    def freeze(self, which: Callable[[Process], bool]) -> None:
+        for process in self.processes:
+            if process.alive and which(process):
+                self.world.loop.freeze(process)
+
+    def thaw(self) -> None:
+        for process in self.processes:
+            self.world.loop.thaw(process)
+
+    def cut(self, *, cut: bool) -> None:
+        for line in self.every_line():
+            line.cut = cut
+
+    def every_line(self) -> list[Any]:
+        return [*self.lines, *(driver.line for driver in self.drivers)]
