@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from understudy.fencing.token import Token
+from understudy.fencing.token import NONE, Token
 
 OFFSETS, SINK, COMMITS = "offsets", "sink", "commits"
 
@@ -29,7 +29,7 @@ class Checkpoint:
     logs: dict[str, dict[int, Entry]] = field(default_factory=lambda: {OFFSETS: {}, SINK: {}, COMMITS: {}})
     #: A transactional sink that keeps the highest token it has seen, and each batch once.
     table: dict[int, tuple[int, int]] = field(default_factory=dict)
-    table_token: Token = Token(0, 0)
+    table_token: Token = NONE
     highest: dict[str, Token] = field(default_factory=dict)
     ended_by: Token | None = None
     broken: list[str] = field(default_factory=list)
@@ -40,11 +40,11 @@ class Checkpoint:
         entries = self.logs[log]
         if batch in entries:
             return False
-        if entry.token < self.highest.get(log, Token(0, 0)):
+        if entry.token < self.highest.get(log, NONE):
             self.broken.append(f"I1: {log}/{batch} of token {entry.token} landed after one of {self.highest[log]}")
         if self.ended_by is not None and entry.token > self.ended_by:
             self.broken.append(f"I6: {log}/{batch} of token {entry.token} after the job ended under {self.ended_by}")
-        self.highest[log] = max(entry.token, self.highest.get(log, Token(0, 0)))
+        self.highest[log] = max(entry.token, self.highest.get(log, NONE))
         entries[batch] = entry
         self._check(log, batch, entry)
         return True

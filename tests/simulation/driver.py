@@ -13,7 +13,7 @@ from understudy.clock import instant
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Claim, Refused, claim, standing_claim
 from understudy.fencing.gate import State, View
-from understudy.fencing.token import Token
+from understudy.fencing.token import NONE, Token
 from understudy.messages import (
     Attached,
     ClaimRefused,
@@ -45,7 +45,7 @@ class Gate:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.view = View(State.STANDBY, Token(0, 0))
+        self.view = View(State.STANDBY, NONE)
 
     def publish(self, view: View) -> None:
         self.view = view
@@ -126,7 +126,7 @@ class SimulatedDriver:
         self.show(View(State.REVOKED, self.gate.view.token))
         self._buried = True
         self.kill_now("buried")
-        while self.process.alive:
+        while self.process.alive:  # noqa: ASYNC110 - here time costs nothing
             await asyncio.sleep(0.01)
         await asyncio.sleep(self.world.chance.uniform(0.0, 0.05))
 

@@ -129,8 +129,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Until ``main`` is done. Raises ``RuntimeError`` when everybody waits for somebody else, and nobody for time."""
-        before = asyncio._get_running_loop()  # noqa: SLF001
-        asyncio._set_running_loop(self)  # noqa: SLF001
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
         try:
             task = self.create_task(main)
             while not task.done():
@@ -138,7 +138,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             return task.result()
         finally:
             self._dispose()
-            asyncio._set_running_loop(before)  # noqa: SLF001
+            asyncio._set_running_loop(before)
 
     def _turn(self) -> None:
         if not self._ready:
@@ -171,7 +171,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers.clear()
         for task in self._tasks:
             if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with suppress(BaseException):
                     cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
         self._tasks.clear()
@@ -182,21 +182,25 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = _PROCESS.get()
         return self.now if process is None else process.offset + process.rate * self.now
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Any:
         context = copy_context() if context is None else context
         handle = Handle(context.get(_PROCESS), context, callback, args, self.now)
         if not self._closed:
             self._ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Any:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Any:
         context = copy_context() if context is None else context
         process = context.get(_PROCESS)
         handle = Handle(process, context, callback, args, when)
@@ -220,12 +224,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._tasks.append(task)
         return task
 
-    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
         process = _PROCESS.get()
         assert process is not None
         process.signals[sig] = lambda: self.inside(process, lambda: self.call_soon(callback, *args))
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
         del executor
         done: asyncio.Future[T] = self.create_future()
         done.set_result(func(*args))

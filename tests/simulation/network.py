@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -87,11 +88,11 @@ class Line:
             case "":
                 self._arrive(lambda: self._land(change, answer))
             case "twice":  # a client that repeats what it thinks was lost, and is told of a conflict with itself
-                self._arrive(lambda: (self._land(change, None), self._land(change, answer)))
+                self._arrive(lambda: self._land(change, None), lambda: self._land(change, answer))
             case "no-answer":
                 self._arrive(lambda: self._land(change, None))
             case "reset":
-                self._arrive(lambda: (self._land(change, None), self._answer(answer, unknown, 0.0)))
+                self._arrive(lambda: self._land(change, None), lambda: self._answer(answer, unknown, 0.0))
             case "late":
                 self.site.late(self.loop, self.chance.uniform(0.1, self.late), lambda: self._land(change, None))
             case "refused":
@@ -121,8 +122,11 @@ class Line:
     def _delay(self) -> float:
         return self.site.slow + self.chance.expovariate(200.0)
 
-    def _arrive(self, land: Callable[[], object]) -> None:
-        self.loop.later(None, self._delay(), land)
+    def _arrive(self, *landings: Callable[[], object]) -> None:
+        """One after the other, at once."""
+        delay = self._delay()
+        for land in landings:
+            self.loop.later(None, delay, land)
 
     def _land(self, call: Callable[[], T], answer: asyncio.Future[T] | None) -> None:
         try:
@@ -163,7 +167,9 @@ class SimulatedStore:
         return await self.line.tell(lambda: self._server.write(name, None, lambda old: old.changed(content)), _UNKNOWN)
 
     async def replace(self, seen: Document, content: Content) -> Outcome:
-        return await self.line.tell(lambda: self._server.write(seen.name, seen, lambda old: old.changed(content)), _UNKNOWN)
+        return await self.line.tell(
+            lambda: self._server.write(seen.name, seen, lambda old: old.changed(content)), _UNKNOWN
+        )
 
     async def bury(self, seen: Document) -> Outcome:
         return await self.line.tell(lambda: self._server.write(seen.name, seen, Record.buried), _UNKNOWN)
@@ -173,6 +179,9 @@ class SimulatedStore:
         stale: list[Document | None] = []
 
         def listen(which: str) -> None:
+            if not line.process.alive:  # and so it will never say itself that it is gone
+                self._server.listeners.remove(listen)
+                return
             if which != name or line.cut or line.site.down or line.chance.random() < self.deaf:
                 return
             try:
@@ -194,7 +203,8 @@ class SimulatedStore:
                     raise DocumentError("410 Gone: too old a revision", where=name)
                 yield document
         finally:
-            self._server.listeners.remove(listen)
+            with suppress(ValueError):
+                self._server.listeners.remove(listen)
 
     @property
     def _server(self) -> MemoryServer:

@@ -103,9 +103,7 @@ class Pod:
         documents, lock = world.store(self.lines[0]), world.store(self.lines[1])
         held: DocumentStore = MultiStore(lock, world.store(self.lines[1], world.leases)) if world.multi else lock
 
-        def evidence(
-            replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]
-        ) -> Evidence:
+        def evidence(replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]) -> Evidence:
             del replicas
             self.evidence = Evidence(self, leader, dead)
             return self.evidence
@@ -140,7 +138,7 @@ class Pod:
             world.stopped(self, error)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001 - what it is, the world says
+        except Exception as error:
             if world.loop.is_closed():
                 raise
             world.broken.append(f"I9: {self.holder} died of {error!r}")

@@ -1,0 +1,180 @@
+"""``make prove``: histories by the thousand, then every guard taken out; ``build/prove/report.json`` says what came of it.
+
+    python -m tests.simulation.prove --seeds 10000      as many histories of all kinds, and the mutants
+    python -m tests.simulation.prove --storms 10000     histories in which a hundred leaders die, one after the other
+    python -m tests.simulation.prove --replay 4711      one history again, made shorter if it breaks something
+
+A history that breaks something is shrunk, and printed with the command that replays it; the exit code is 1 then, as it is when a
+mutant lives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.world import Kind, Plan, Result, World, play, shrunk
+
+REPORT = Path(__file__).parents[2] / "build" / "prove" / "report.json"
+
+#: Seeds a mutant has to survive to count as alive.
+MUTANT_SEEDS = 4000
+#: Lines of a broken history that are shown.
+_SHOWN = 60
+
+
+@dataclass(slots=True)
+class Tally:
+    """``states`` are steps of processes: callbacks run, between any two of which a process can be frozen or die."""
+
+    seeds: int = 0
+    failovers: int = 0
+    states: int = 0
+    broken: list[Result] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, result: Result) -> None:
+        self.seeds += 1
+        self.failovers += result.failovers
+        self.states += result.turns
+        if result.broken:
+            self.broken.append(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a mutant: by which seed it was caught, after how many that were tried."""
+
+    name: str
+    killed: bool
+    seeds: int
+    seed: int
+    broken: str
+
+
+def fate_of(number: int) -> Fate:
+    mutant, tried = MUTANTS[number], 0
+    with mutant.alive():
+        for seed in range(MUTANT_SEEDS):
+            # where only one kind of history can tell, only that kind is played
+            plan = Plan.like(seed, mutant.kinds[seed % len(mutant.kinds)]) if mutant.kinds else Plan.of(seed)
+            tried += 1
+            if broken := World(plan).run().broken:
+                return Fate(mutant.name, True, tried, seed, broken[0])
+    return Fate(mutant.name, False, tried, -1, "")
+
+
+def _storm(seed: int) -> Result:
+    return World(Plan.like(seed, Kind.STORM)).run()
+
+
+def _short(result: Result) -> Result:
+    """Without its trace, which nobody wants of a history in which nothing broke."""
+    return result if result.broken else Result(result.plan, result.failovers, (), result.seconds, result.turns, ())
+
+
+def _played(seed: int) -> Result:
+    return _short(play(seed))
+
+
+def _stormed(seed: int) -> Result:
+    return _short(_storm(seed))
+
+
+def progressing(what: str, results: Iterable[Result], total: int, tally: Tally) -> None:
+    began = shown = time.monotonic()
+    for result in results:
+        tally.add(result)
+        now = time.monotonic()
+        if now - shown > (0.5 if sys.stderr.isatty() else 30.0) or tally.seeds == total:
+            shown = now
+            _bar(what, tally, total, now - began)
+    tally.seconds += time.monotonic() - began
+
+
+def _bar(what: str, tally: Tally, total: int, seconds: float) -> None:
+    width = 24
+    done = width * tally.seeds // max(1, total)
+    text = (
+        f"{what} [{'#' * done}{'.' * (width - done)}] {tally.seeds}/{total}  {tally.seeds / seconds:.0f}/s  "
+        f"{tally.failovers} failovers  {len(tally.broken)} broken"
+    )
+    end = "\r" if sys.stderr.isatty() and tally.seeds < total else "\n"
+    sys.stderr.write(f"{text:<100}{end}")
+    sys.stderr.flush()
+
+
+def shown(result: Result) -> Iterator[str]:
+    yield f"seed {result.plan.seed} ({result.plan.kind}) breaks: {'; '.join(result.broken[:3])}"
+    kept = [str(number) for number in range(result.plan.troubles) if number not in result.plan.without]
+    yield f"with {len(kept)} of {result.plan.troubles} troubles ({', '.join(kept)}):"
+    yield from result.trace[-_SHOWN:]
+    storm = " --storm" if result.plan.kind is Kind.STORM else ""
+    yield f"replay: python -m tests.simulation.prove --replay {result.plan.seed}{storm}"
+
+
+def report(tally: Tally, fates: list[Fate]) -> dict[str, object]:
+    return {
+        "seeds": tally.seeds,
+        "failovers": tally.failovers,
+        "states": tally.states,
+        "violations": len(tally.broken),
+        "seeds_per_s": round(tally.seeds / tally.seconds, 1) if tally.seconds else 0.0,
+        "mutants": [{"name": fate.name, "killed": fate.killed, "seeds": fate.seeds} for fate in fates],
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=int(os.environ.get("SEEDS", "10000")))
+    parser.add_argument("--storms", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--no-mutants", action="store_true")
+    parser.add_argument("--replay", type=int)
+    parser.add_argument("--storm", action="store_true", help="the seed to replay is a storm's")
+    parser.add_argument("--out", type=Path, default=REPORT)
+    options = parser.parse_args(arguments)
+    if options.replay is not None:
+        return _replay(options.replay, storm=options.storm)
+    tally, fates = Tally(), list[Fate]()
+    with get_context("fork").Pool(os.cpu_count() or 1) as workers:
+        if options.seeds:
+            seeds = range(options.first, options.first + options.seeds)
+            progressing("histories", workers.imap_unordered(_played, seeds, 8), options.seeds, tally)
+        if options.storms:
+            seeds = range(options.first, options.first + options.storms)
+            total = tally.seeds + options.storms
+            progressing("storms", workers.imap_unordered(_stormed, seeds, 1), total, tally)
+        if not options.no_mutants:
+            for fate in workers.imap(fate_of, range(len(MUTANTS))):
+                fates.append(fate)
+                sys.stderr.write(f"{'killed' if fate.killed else 'ALIVE '} {fate.seeds:5d}  {fate.name}\n")
+    for result in tally.broken[:5]:
+        sys.stdout.write("\n".join(shown(shrunk(result))) + "\n\n")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report(tally, fates), indent=2) + "\n")
+    said = f"{tally.seeds} histories, {tally.failovers} failovers, {len(tally.broken)} broken"
+    alive = [fate.name for fate in fates if not fate.killed]
+    sys.stdout.write(f"{said}; {len(fates) - len(alive)} of {len(fates)} mutants killed: {options.out}\n")
+    return 1 if tally.broken or alive else 0
+
+
+def _replay(seed: int, *, storm: bool) -> int:
+    result = _storm(seed) if storm else play(seed)
+    if result.broken:
+        sys.stdout.write("\n".join(shown(shrunk(result))) + "\n")
+        return 1
+    sys.stdout.write("\n".join(result.trace) + f"\nseed {seed} ({result.plan.kind}) breaks nothing\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
