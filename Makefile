@@ -1,11 +1,13 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak lint format lock clean
+.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
 N ?= 8
+# Histories in `make prove`.
+SEEDS ?= 10000
 # What `make image` builds: its name, on what, and what shall not be cut from it (hooks/image/README.md).
 IMAGE ?= understudy:dev
 BASE_IMAGE ?=
@@ -25,6 +27,7 @@ help:
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
+	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
@@ -95,6 +98,9 @@ steady:
 soak:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.soak
+
+prove: setup
+	@$(PYTHON) -m tests.simulation.prove --seeds $(SEEDS) $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check

@@ -97,7 +97,6 @@ class SimulatedDriver:
         self.busy = self._batch_runs = False
         self._nonce = 0
         self.process = self.pod.process(f"driver-{len(self.pod.drivers)}")
-        self.process.on_crash = lambda: self.die(_KILLED)
         self.pod.drivers.append(self)
         self.line = self.world.line(self.process, self.world.objects, bounded=True)
         self._roots = self.world.store(self.line)

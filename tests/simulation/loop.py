@@ -35,9 +35,9 @@ class Process:
     frozen: bool = False
     thawed_at: float = float("-inf")
     turns: int = 0
-    #: Killed instead of taking this turn, counted as ``turns``.
-    crash_at: int | None = None
-    on_crash: Callable[[], None] = lambda: None
+    #: Instead of this turn, counted as ``turns``, ``stops`` is called: it kills or freezes.
+    stops_at: int | None = None
+    stops: Callable[[], None] = lambda: None
     signals: dict[int, Callable[[], None]] = field(default_factory=dict)
     context: Context = field(init=False)
     waiting: deque[Handle] = field(default_factory=deque)
@@ -149,20 +149,23 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._ready.append(heapq.heappop(self._timers)[2])
         handle = self._ready.popleft()
         process = handle.process
-        if handle.cancelled() or (process is not None and not process.alive):
+        if handle.cancelled() or (process is not None and not self._steps(process, handle)):
             return
-        if process is not None:
-            if process.frozen:
-                process.waiting.append(handle)
-                return
-            process.turns += 1
-            if process.turns == process.crash_at:
-                process.on_crash()
-                return
         try:
             handle.run()
         except Exception as error:  # noqa: BLE001 - as asyncio does: a callback's error is reported, and the loop goes on
             self.problems.append(f"{process.name if process else 'world'}: {error!r}")
+
+    @staticmethod
+    def _steps(process: Process, handle: Handle) -> bool:
+        """Whether the process takes this step now."""
+        if process.alive and not process.frozen:
+            process.turns += 1
+            if process.turns == process.stops_at:
+                process.stops()
+        if process.alive and process.frozen:
+            process.waiting.append(handle)
+        return process.alive and not process.frozen
 
     def _dispose(self) -> None:
         """Coroutines that were killed, or wait for ever, end here and not when they are collected: no one hears of it."""

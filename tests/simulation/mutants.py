@@ -32,11 +32,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """``kinds``: histories in which the guard matters; empty means all."""
+    """``kinds``: histories that can tell; empty means all of them."""
 
     name: str
     edits: tuple[Edit, ...]
     kinds: tuple[Kind, ...] = ()
+    #: A seed that noticed it when it was last looked for.
+    caught_by: int = 0
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -70,11 +72,12 @@ def _apply(where: str, edits: list[Edit], stack: ExitStack) -> None:
             stack.enter_context(mock.patch.object(each, name, changed))
 
 
-def _mutant(name: str, *edits: tuple[str, str, str], kinds: tuple[Kind, ...] = ()) -> Mutant:
-    return Mutant(name, tuple(Edit(*edit) for edit in edits), kinds)
+def _mutant(name: str, *edits: tuple[str, str, str], kinds: tuple[Kind, ...] = (), by: int = 0) -> Mutant:
+    return Mutant(name, tuple(Edit(*edit) for edit in edits), kinds, by)
 
 
 _HARM, _GRACEFUL, _OUTAGE, _ROLLOUT = (Kind.HARM,), (Kind.GRACEFUL,), (Kind.OUTAGE,), (Kind.ROLLOUT,)
+_PUBLISH = "tests.simulation.driver:SimulatedDriver._publish"
 _FOLLOWING, _LEADING = f"{_ELECTION}.following", f"{_ELECTION}.leading"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -86,14 +89,14 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._store.replace(attempt.seen, attempt.content)",
             "self._store.replace(await self._store.read(attempt.name), attempt.content)",
         ),
+        kinds=(Kind.MIXED,),
     ),
     _mutant(
-        "a write is recognised by its nonce",
+        "every write has a nonce of its own",
         (
-            "understudy.documents.settle:is_own",
-            "document.leader == sent.leader\n        and all(document.entries.get(key) == value for key, value in",
-            "(document.leader and document.leader.holder) == (sent.leader and sent.leader.holder)\n"
-            "        and all(True for key, value in",
+            f"{_ELECTION}.elector:Elector._do",
+            "attempt.sealed(self._nonce(), self._stamp())",
+            'attempt.sealed("n", "t")',
         ),
     ),
     _mutant(
@@ -112,15 +115,18 @@ MUTANTS: tuple[Mutant, ...] = (
             'return float("inf")',
         ),
         kinds=_OUTAGE,
+        by=102,
     ),
     _mutant(
         "a lease counts as over only when it was read after its end",
         (f"{_FOLLOWING}:needs_reading", "return isinstance(state.sight, Held) and", "return False and"),
         kinds=_OUTAGE,
+        by=102,
     ),
     _mutant(
         "every request has a time-out",
         (f"{_ELECTION}.elector:Elector._within", "self._clock.sleep(seconds)", "self._clock.sleep(1e6)"),
+        by=21,
     ),
     _mutant(
         "a leader that cannot renew parks",
@@ -145,6 +151,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "attempt.grant.token_epoch, turn.state.stopping",
             "attempt.grant.token_epoch, False",
         ),
+        by=211,
     ),
     _mutant(
         "who is told to stop hears it before anything else",
@@ -154,6 +161,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self._term.epoch is not None:\n        looking",
             "self._elector.stop()\n    if self._term.epoch is not None:\n        looking",
         ),
+        by=103,
     ),
     # what the lock says
     _mutant(
@@ -164,6 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = Seen(Free(shell(error, self._name), 0, None))",
         ),
         kinds=_HARM,
+        by=27,
     ),
     _mutant(
         "buried is not free",
@@ -178,6 +187,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "missing is not free where something was granted before",
         (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
         kinds=_HARM,
+        by=268,
     ),
     _mutant(
         "an epoch is above the floor",
@@ -192,6 +202,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = FloorIs(0)",
         ),
         kinds=_HARM,
+        by=82,
     ),
     # the gate
     _mutant(
@@ -201,6 +212,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "close = sent.plus(timings.renew)",
             "close = sent.plus(3 * timings.lease)",
         ),
+        by=33,
     ),
     _mutant(
         "deadlines count from the sending",
@@ -209,6 +221,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._term.sent_at = sent_at",
             "self._term.sent_at = BootClock().now()",
         ),
+        by=893,
     ),
     _mutant(
         "user code is killed at its deadline",
@@ -217,6 +230,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))",
             "return View(State.OPEN, token, close)",
         ),
+        by=589,
     ),
     _mutant(
         "a driver is buried before its lock is released",
@@ -225,6 +239,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "await self._drivers.bury()\n        await self._elector.release(successor)",
             "await self._elector.release(successor)\n        await self._drivers.bury()",
         ),
+        by=71,
     ),
     _mutant(
         "a seat has one driver",
@@ -233,6 +248,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.seat.driver is None and self._term.epoch is None:",
             "if self.seat.driver is None:",
         ),
+        by=1571,
     ),
     # tokens and documents
     _mutant(
@@ -247,10 +263,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "attempts are remembered besides their document",
         ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
         kinds=_HARM,
+        by=891,
     ),
     _mutant(
         "a lower token does not write the job's document",
         ("understudy.ha.job:JobStore._update", "if job.token > token:", "if False:"),
+        by=65,
     ),
     _mutant(
         "a job that has ended stays ended",
@@ -264,6 +282,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if job is not None and job.status.terminal:",
             "if False:",
         ),
+        by=25,
     ),
     _mutant(
         "an older generation does not lead after a newer one",
@@ -273,6 +292,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         kinds=_ROLLOUT,
+        by=14,
     ),
     # the resource itself
     _mutant(
@@ -282,16 +302,18 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.token < standing.token:",
             "if False:",
         ),
-        ("understudy.ha.job:JobStore._update", "if job.token > token:", "if False:"),
+        by=1026,
     ),
     _mutant(
-        "the claim is looked at before each write",
+        "gate and claim stand before each write",
+        (_PUBLISH, "await self._admitted()\n    self._nonce", "self._nonce"),
         (
-            "tests.simulation.driver:SimulatedDriver._publish",
+            _PUBLISH,
             "if standing is None or standing.token != self._token or standing.holder != self.spec.holder:",
             "if False:",
         ),
-        ("tests.simulation.driver:SimulatedDriver._publish", "await self._admitted()\n    self._nonce", "self._nonce"),
+        (_PUBLISH, "if not self._passes():", "if False:"),
+        by=645,
     ),
     _mutant(
         "an entry of a log is created once",

@@ -78,7 +78,6 @@ class Pod:
         self.drivers: list[SimulatedDriver] = []
         self.processes: list[Process] = []
         self.supervisor = self.process("supervisor")
-        self.supervisor.on_crash = self.die
         self.exit_code: int | None = None
         self.terminating = False
         self.gone = False
@@ -164,6 +163,14 @@ class Pod:
         for driver in list(self.drivers):
             driver.die(-signal.SIGKILL)
         self.settle()
+
+    def end(self, process: Process) -> None:
+        """SIGKILL of one process; the supervisor's is everybody's."""
+        for driver in self.drivers:
+            if driver.process is process:
+                driver.die(-signal.SIGKILL)
+        if process is self.supervisor:
+            self.die()
 
     def settle(self) -> None:
         """Tell the world, once, when no process is left."""

@@ -20,56 +20,56 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.simulation.mutants import MUTANTS
+from tests.simulation.explore import Found, explore
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.world import Kind, Plan, Result, World, play, shrunk
 
 REPORT = Path(__file__).parents[2] / "build" / "prove" / "report.json"
 
 #: Seeds a mutant has to survive to count as alive.
 MUTANT_SEEDS = 4000
+#: Replicas and faults of the two searches of every interleaving.
+SEARCHES = ((2, 3), (3, 2))
 #: Lines of a broken history that are shown.
 _SHOWN = 60
 
 
 @dataclass(slots=True)
 class Tally:
-    """``states`` are steps of processes: callbacks run, between any two of which a process can be frozen or die."""
-
     seeds: int = 0
     failovers: int = 0
-    states: int = 0
     broken: list[Result] = field(default_factory=list)
     seconds: float = 0.0
 
     def add(self, result: Result) -> None:
         self.seeds += 1
         self.failovers += result.failovers
-        self.states += result.turns
         if result.broken:
             self.broken.append(result)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a mutant: by which seed it was caught, after how many that were tried."""
+    """What became of a mutant: whether it was caught, and by which seed, counted from 1."""
 
     name: str
     killed: bool
     seeds: int
-    seed: int
     broken: str
 
 
+def plan_for(mutant: Mutant, seed: int) -> Plan:
+    """Where only some kinds of history can tell, only those are played."""
+    return Plan.like(seed, mutant.kinds[seed % len(mutant.kinds)]) if mutant.kinds else Plan.of(seed)
+
+
 def fate_of(number: int) -> Fate:
-    mutant, tried = MUTANTS[number], 0
+    mutant = MUTANTS[number]
     with mutant.alive():
         for seed in range(MUTANT_SEEDS):
-            # where only one kind of history can tell, only that kind is played
-            plan = Plan.like(seed, mutant.kinds[seed % len(mutant.kinds)]) if mutant.kinds else Plan.of(seed)
-            tried += 1
-            if broken := World(plan).run().broken:
-                return Fate(mutant.name, True, tried, seed, broken[0])
-    return Fate(mutant.name, False, tried, -1, "")
+            if broken := World(plan_for(mutant, seed)).run().broken:
+                return Fate(mutant.name, True, seed + 1, broken[0])
+    return Fate(mutant.name, False, MUTANT_SEEDS, "")
 
 
 def _storm(seed: int) -> Result:
@@ -121,12 +121,16 @@ def shown(result: Result) -> Iterator[str]:
     yield f"replay: python -m tests.simulation.prove --replay {result.plan.seed}{storm}"
 
 
-def report(tally: Tally, fates: list[Fate]) -> dict[str, object]:
+def _explored(search: tuple[int, int, float]) -> Found:
+    return explore(*search)
+
+
+def report(tally: Tally, searches: list[Found], fates: list[Fate]) -> dict[str, object]:
     return {
         "seeds": tally.seeds,
         "failovers": tally.failovers,
-        "states": tally.states,
-        "violations": len(tally.broken),
+        "states": sum(found.states for found in searches),
+        "violations": len(tally.broken) + sum(len(found.broken) for found in searches),
         "seeds_per_s": round(tally.seeds / tally.seconds, 1) if tally.seconds else 0.0,
         "mutants": [{"name": fate.name, "killed": fate.killed, "seeds": fate.seeds} for fate in fates],
     }
@@ -137,6 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=int(os.environ.get("SEEDS", "10000")))
     parser.add_argument("--storms", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--explore", type=float, default=120.0, help="seconds for each search of every interleaving")
     parser.add_argument("--no-mutants", action="store_true")
     parser.add_argument("--replay", type=int)
     parser.add_argument("--storm", action="store_true", help="the seed to replay is a storm's")
@@ -144,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return _replay(options.replay, storm=options.storm)
-    tally, fates = Tally(), list[Fate]()
+    tally, fates, searches = Tally(), list[Fate](), list[Found]()
     with get_context("fork").Pool(os.cpu_count() or 1) as workers:
         if options.seeds:
             seeds = range(options.first, options.first + options.seeds)
@@ -153,18 +158,24 @@ def main(arguments: list[str] | None = None) -> int:
             seeds = range(options.first, options.first + options.storms)
             total = tally.seeds + options.storms
             progressing("storms", workers.imap_unordered(_stormed, seeds, 1), total, tally)
+        if options.explore:
+            for found in workers.imap(_explored, [(*search, options.explore) for search in SEARCHES]):
+                searches.append(found)
+                sys.stderr.write(f"{found}\n")
         if not options.no_mutants:
             for fate in workers.imap(fate_of, range(len(MUTANTS))):
                 fates.append(fate)
-                sys.stderr.write(f"{'killed' if fate.killed else 'ALIVE '} {fate.seeds:5d}  {fate.name}\n")
+                sys.stderr.write(
+                    f"{'killed' if fate.killed else 'ALIVE '} {fate.seeds:5d}  {fate.name}  ({fate.broken[:60]})\n"
+                )
     for result in tally.broken[:5]:
         sys.stdout.write("\n".join(shown(shrunk(result))) + "\n\n")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report(tally, fates), indent=2) + "\n")
+    options.out.write_text(json.dumps(report(tally, searches, fates), indent=2) + "\n")
     said = f"{tally.seeds} histories, {tally.failovers} failovers, {len(tally.broken)} broken"
     alive = [fate.name for fate in fates if not fate.killed]
     sys.stdout.write(f"{said}; {len(fates) - len(alive)} of {len(fates)} mutants killed: {options.out}\n")
-    return 1 if tally.broken or alive else 0
+    return 1 if tally.broken or alive or any(found.broken for found in searches) else 0
 
 
 def _replay(seed: int, *, storm: bool) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -77,9 +77,9 @@ class Plan:
     def like(cls, seed: int, kind: Kind) -> Plan:
         chance = random.Random(f"{kind} {seed}")
         troubles = 100 if kind is Kind.STORM else 3 if kind is Kind.OUTAGE else chance.randint(6, 14)
-        return cls(
-            seed, kind, troubles, multi=chance.random() < 0.2, finite=kind is Kind.MIXED and chance.random() < 0.3
-        )
+        # an outage between the two writes of `multi` does take the lead: one document says so, and the other does not
+        multi = chance.random() < 0.2 and kind is not Kind.OUTAGE
+        return cls(seed, kind, troubles, multi, finite=kind is Kind.MIXED and chance.random() < 0.3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,10 @@ class World:
         self.trouble = 0.0 if alone else self.chance.choice([0.0, 0.0, 0.05, 0.3])
         # a leader with user code running is killed in an outage, as it must be
         self.user_code = self.plan.kind is not Kind.OUTAGE and self.chance.random() < 0.5
-        self.rehearses = 1.0 if alone else 0.8
+        self.restart_delay = 0.2
+        self.rehearses = (
+            1.0 if alone else self.chance.choice([0.2, 0.8])
+        )  # without a successor a driver restarts in place
         slow = self.profile.request / (20 if self.multi else 6)  # two documents are twice as many requests
         self.api.slow = 0.0 if alone else self.chance.choice([0.0, 0.0, slow])
         self.fails = 0.0 if alone or storm else self.chance.choice([0.0, 0.0, 0.05])
@@ -177,7 +180,7 @@ class World:
                 Path("/nonexistent"),
                 self.profile,
                 restart_attempts=1_000_000,
-                restart_delay=0.2,
+                restart_delay=self.restart_delay,
                 restart_window=10.0,
                 lock_kind="multi" if self.multi else "file",
             )
@@ -230,6 +233,8 @@ class World:
             self.broken.append(f"{pod.holder} was told to stop, and took the lock again")
         if self.loop.now - self.buried_at > 2 * self.profile.request:  # else it was won before
             self.broken.append(f"{pod.holder} took a lock that was buried")
+        if self.plan.kind not in _ALONE and not self.calm and self.chance.random() < 0.1:
+            self._freeze_in_claim(pod)
         named, self.named = self.named, None
         if named is not None and named[0] != pod.holder:
             chosen = next(each for each in self.pods if each.holder == named[0])
@@ -318,6 +323,7 @@ class World:
         deaths: list[_Trouble] = [self._kill, self._kill, self._kill_driver, self._crash_soon]
         others: list[_Trouble] = [
             self._freeze,
+            self._freeze_soon,
             self._cut,
             self._outage,
             self._terminate,
@@ -346,8 +352,23 @@ class World:
             driver.die(-9)
 
     def _crash_soon(self, pod: Pod) -> None:
+        process = self._soon(pod)
+        process.stops = lambda: pod.end(process)
+
+    def _freeze_soon(self, pod: Pod) -> None:
+        """Between any two of its steps."""
+        self._soon(pod).stops = lambda: self._freeze(pod)
+
+    def _freeze_in_claim(self, pod: Pod) -> None:
+        """Its driver, when it has just been told that it leads."""
+        for driver in pod.drivers[-1:]:
+            driver.process.stops_at = driver.process.turns + self.chance.randint(2, 12)
+            driver.process.stops = lambda: self._freeze(pod)
+
+    def _soon(self, pod: Pod) -> Process:
         process = self.chance.choice([each for each in pod.processes if each.alive])
-        process.crash_at = process.turns + self.chance.randint(1, 60)
+        process.stops_at = process.turns + self.chance.randint(1, 60)
+        return process
 
     def _freeze(self, pod: Pod) -> None:
         names: set[str] = self.chance.choice([{"supervisor"}, {"driver"}, {"supervisor", "driver"}])
@@ -358,6 +379,8 @@ class World:
         lines = [line for line in pod.every_line() if self.chance.random() < 0.8]
         for line in lines:
             line.cut = True
+        if self.chance.random() < 0.3:
+            self._kill_driver(pod)  # and for now nobody can be told
 
         def heal() -> None:
             for line in lines:
@@ -465,7 +488,7 @@ class World:
             for line in pod.every_line():
                 line.cut, line.trouble = False, 0.0
             for process in pod.processes:
-                process.crash_at = None
+                process.stops_at = None
         self.note("calm")
         if self.harmed or self.checkpoint.ended_by is not None:
             return
@@ -482,7 +505,8 @@ class World:
             elif self.checkpoint.last(COMMITS) <= committed:
                 self.broken.append("I7: nothing is committed after the calm")
 
-    def run(self) -> Result:
+    def run(self, script: Callable[[World], Awaitable[None]] | None = None) -> Result:
+        """The history that the plan's seed is, or what ``script`` does."""
         with ExitStack() as stack:
             stack.enter_context(simulated(self.loop, self.chance))
             stack.enter_context(mock.patch("understudy.supervisor.health.FenceCounts.look", _no_look))
@@ -496,7 +520,7 @@ class World:
                 )
             )
             began = self.loop.now
-            self.loop.run(self._run())
+            self.loop.run(self._run() if script is None else _staged(self, script))
             self.over = True
         self.broken += self.checkpoint.broken + self.checkpoint.whole()
         self.broken += [f"I9: {problem}" for problem in self.loop.problems]
@@ -507,6 +531,10 @@ class World:
 
 def _no_look(_: object) -> None:
     """There is no fence, and so no log of it."""
+
+
+async def _staged(world: World, script: Callable[[World], Awaitable[None]]) -> None:
+    await script(world)
 
 
 def play(seed: int) -> Result:

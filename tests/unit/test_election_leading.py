@@ -18,7 +18,7 @@ from tests.unit.election_builders import (
     released,
     together,
 )
-from understudy.documents.model import Conflict, Unknown, Written
+from understudy.documents.model import BURIED, Conflict, Unknown, Written
 from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
@@ -615,3 +615,15 @@ def test_a_stopping_leader_that_loses_is_stopped_and_never_contends_again() -> N
 
     assert replica.role() is Role.STOPPED
     assert replica.epochs == [1]
+
+
+def test_a_write_that_landed_before_the_lock_was_buried_does_not_bring_it_back() -> None:
+    """A tombstone still holds the record and its nonce; seen, a leader took that for its own write, and led on."""
+    a = leading("a")
+    a.faults = ["lost-answer"]
+    a.after(TIMINGS.retry)
+    assert a.lock.standing is not None
+    a.lock.put(replace(a.lock.standing, labels={**a.lock.standing.labels, BURIED: "true"}))
+    a.after(3 * TIMINGS.retry)
+    assert a.sentence("lost") == "the lock was buried"
+    assert a.lock.standing.buried

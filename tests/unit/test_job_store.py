@@ -35,6 +35,19 @@ def test_each_start_under_one_epoch_is_one_attempt_more() -> None:
     with_store(check)
 
 
+def test_a_document_restored_from_a_backup_repeats_no_attempt() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        first = (await jobs.begin_attempt(1, "a", 0, CODE)).token
+        backup = store.server.stored[NAME][1]
+        second = (await jobs.begin_attempt(2, "a", 1, CODE, first)).token
+        third = (await jobs.begin_attempt(2, "a", 1, CODE, second)).token
+        store.server.overwrite(NAME, backup)
+        again = (await jobs.begin_attempt(2, "a", 1, CODE, third)).token
+        assert [second, third, again] == [Token(2, 1), Token(2, 2), Token(2, 3)]
+
+    with_store(check)
+
+
 def test_a_lower_epoch_begins_nothing() -> None:
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
         await jobs.begin_attempt(5, "a", 0, CODE)

@@ -26,7 +26,7 @@ def is_own(document: Document | None, sent: Content, nonce_key: str) -> bool:
     if sent.entries.get(nonce_key) is None:
         message = f"the write carries no entry {nonce_key!r}, so it cannot be told from a look-alike"
         raise ValueError(message)
-    if document is None:
+    if document is None or document.buried:  # what was sent may be in a tombstone; it does not stand there any more
         return False
     return (
         document.leader == sent.leader

@@ -1,0 +1,81 @@
+"""What the simulator has found, each as a history of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.simulation.driver import SimulatedDriver
+from tests.simulation.pod import Pod
+from tests.simulation.world import Kind, Plan, World
+from understudy.fencing.token import NONE
+from understudy.ha.job import Status
+from understudy.supervisor.happenings import Died, Finished, RestartDue
+
+
+def world(*, replicas: int = 1) -> World:
+    made = World(Plan(1, Kind.GRACEFUL, 0, multi=False, finite=False))
+    made.replicas = replicas
+    return made
+
+
+async def leading(one: World) -> tuple[Pod, SimulatedDriver]:
+    for _ in range(one.replicas):
+        one.start()
+    while one.checkpoint.last_token is None:  # noqa: ASYNC110 - here time costs nothing
+        await asyncio.sleep(0.1)
+    pod = next(pod for pod in one.pods if any(driver.open for driver in pod.drivers))
+    return pod, pod.drivers[-1]
+
+
+def test_what_was_told_of_an_earlier_driver_does_not_touch_the_one_that_leads() -> None:
+    """Told while no document could be written, and answered after the lead was lost and won again: a second driver started."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        assert pod.replica is not None
+        for late in (Died("of something", NONE), RestartDue(NONE), Finished(NONE)):
+            pod.replica._happenings.put_nowait(late)
+        await asyncio.sleep(30.0)
+        assert pod.drivers == [driver]
+        assert driver.open
+        assert one._job is not None
+        assert one._job.status is Status.RUNNING
+        assert not one.broken
+
+    world().run(script)
+
+
+def test_who_is_told_to_stop_in_the_pause_before_a_restart_stops() -> None:
+    """It slept through the pause, up to a minute, and held the lock until it was killed."""
+
+    async def script(one: World) -> None:
+        one.restart_delay = 60.0
+        pod, driver = await leading(one)
+        driver.die(1)
+        await asyncio.sleep(1.0)
+        assert pod.drivers == [driver], "it waits"
+        pod.sigterm()
+        await asyncio.sleep(1.0)
+        assert pod.gone
+        assert pod.exit_code == 0
+
+    world().run(script)
+
+
+def test_a_standby_that_was_due_does_not_start_where_a_leader_waits_for_its_restart() -> None:
+    """A pause from before the lead ended in the middle of another one, and there were two drivers under one token."""
+
+    async def script(one: World) -> None:
+        one.restart_delay = 20.0
+        pod, driver = await leading(one)
+        assert pod.replica is not None
+        driver.die(1)
+        await asyncio.sleep(1.0)
+        pod.replica._drivers.respawn(5.0)
+        await asyncio.sleep(15.0)
+        assert pod.drivers == [driver]
+        await asyncio.sleep(10.0)
+        assert len(pod.drivers) == 2
+        assert pod.drivers[-1].gate.view.token > driver.gate.view.token
+
+    world().run(script)

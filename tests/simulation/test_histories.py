@@ -1,0 +1,59 @@
+"""A few hundred histories; ``make prove`` plays many more. ``SEEDS=`` says how many."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.prove import main
+from tests.simulation.world import Kind, Plan, World, play, shrunk
+
+SEEDS = int(os.environ.get("SEEDS", "400"))
+
+
+def mutant(name: str) -> Mutant:
+    return next(each for each in MUTANTS if each.name == name)
+
+
+def test_no_history_breaks_anything(tmp_path: Path) -> None:
+    out = tmp_path / "report.json"
+    assert main(["--seeds", str(SEEDS), "--explore", "0", "--no-mutants", "--out", str(out)]) == 0
+    report = json.loads(out.read_text())
+    assert (report["seeds"], report["violations"]) == (SEEDS, 0)
+    assert report["failovers"] > SEEDS, "histories in which nobody takes over prove nothing"
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_one_seed_is_one_history(kind: Kind) -> None:
+    plan = replace(Plan.like(3, kind), troubles=6)
+    first, second = World(plan).run(), World(plan).run()
+    assert first == second
+    assert first.turns > 100
+
+
+def test_every_kind_of_history_takes_over() -> None:
+    for kind in Kind:
+        plans = [replace(Plan.like(seed, kind), troubles=8) for seed in range(10)]
+        failovers = sum(World(plan).run().failovers for plan in plans)
+        assert (failovers == 0) if kind is Kind.OUTAGE else (failovers > 0), kind
+
+
+def test_a_history_that_breaks_something_is_made_shorter_and_can_be_replayed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with mutant("every start of a driver has an attempt of its own").alive():
+        broken = next(result for result in map(play, range(100)) if result.broken)
+        short = shrunk(broken)
+        assert main(["--replay", str(broken.plan.seed)]) == 1
+    said = capsys.readouterr().out
+    assert len(short.plan.without) > 0
+    assert short.broken[0].startswith("I2")
+    assert f"seed {broken.plan.seed} " in said
+    assert re.search(rf"replay: .*--replay {broken.plan.seed}$", said, re.MULTILINE)
+    assert main(["--replay", str(broken.plan.seed)]) == 0
