@@ -110,7 +110,7 @@ class SimulatedDriver:
     def show(self, view: View) -> None:
         self.gate.publish(view)
         if view.state is State.OPEN:
-            self.world.opened(self)
+            self.world.holds.opened(self)
             for process in (self.pod.supervisor, self.process):  # the kill timer, and the JVM's halting thread
                 self._look_at(process, view.kill.boottime_ns, view)
 
@@ -247,7 +247,7 @@ class SimulatedDriver:
                 continue
             if not isinstance(answer, Refused):
                 self._token = token
-                self.world.claims(self, token)
+                self.world.holds.claims(self, token)
                 return
             self._reclaim.clear()
             self._tell(ClaimRefused(ROOT, answer.reason, 0 if answer.current is None else int(answer.current.token)))
@@ -310,7 +310,7 @@ class SimulatedDriver:
         if self.world.user_code:
             await self._admitted()
             self.busy = True
-            self.world.user_code_runs(self)
+            self.world.holds.user_code_runs(self)
             await asyncio.sleep(chance.uniform(0.0, self.world.user_code_lasts()))
             entry = Entry(self._token, first, end, 0)
             try:

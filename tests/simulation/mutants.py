@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from tests.simulation.world import Kind
+from tests.simulation.plan import Kind
 
 _ELECTION = "understudy.election"
 _SUPERVISOR = "understudy.supervisor"

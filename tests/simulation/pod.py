@@ -134,13 +134,13 @@ class Pod:
             self.exit_code = await self.replica.run()
         except UnderstudyError as error:
             self.exit_code = error.exit_code
-            world.stopped(self, error)
+            world.holds.stopped(self, error)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             if world.loop.is_closed():
                 raise
-            world.broken.append(f"I9: {self.holder} died of {error!r}")
+            world.holds.broken.append(f"I9: {self.holder} died of {error!r}")
         self.die()
 
     # --- what befalls it ----------------------------------------------------------------------------------------------

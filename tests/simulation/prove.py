@@ -22,7 +22,8 @@ from pathlib import Path
 
 from tests.simulation.explore import Found, explore
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.world import Kind, Plan, Result, World, play, shrunk
+from tests.simulation.plan import Kind, Plan, Result
+from tests.simulation.world import World, play, shrunk
 
 REPORT = Path(__file__).parents[2] / "build" / "prove" / "report.json"
 

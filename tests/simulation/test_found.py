@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from tests.simulation.driver import SimulatedDriver
+from tests.simulation.plan import Kind, Plan
 from tests.simulation.pod import Pod
-from tests.simulation.world import Kind, Plan, World
+from tests.simulation.world import World
 from understudy.fencing.token import NONE
 from understudy.ha.job import Status
 from understudy.supervisor.happenings import Died, Finished, RestartDue
@@ -38,9 +39,9 @@ def test_what_was_told_of_an_earlier_driver_does_not_touch_the_one_that_leads() 
         await asyncio.sleep(30.0)
         assert pod.drivers == [driver]
         assert driver.open
-        assert one._job is not None
-        assert one._job.status is Status.RUNNING
-        assert not one.broken
+        assert one.holds.job is not None
+        assert one.holds.job.status is Status.RUNNING
+        assert not one.holds.broken
 
     world().run(script)
 

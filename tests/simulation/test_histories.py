@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.plan import Kind, Plan
 from tests.simulation.prove import main
-from tests.simulation.world import Kind, Plan, World, play, shrunk
+from tests.simulation.world import World, play, shrunk
 
 SEEDS = int(os.environ.get("SEEDS", "400"))
 

@@ -1,0 +1,66 @@
+"""What a history is going to be, and what it came to."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What goes wrong in a history.
+
+    ``mixed``: everything but what the others do. ``harm``: somebody deletes, empties, damages, restores and buries documents,
+    too. ``rollout``: newer revisions come besides. ``graceful``: pods are told to stop, and nothing else. ``outage``: the API
+    server is away for everybody, and nothing else. ``storm``: leaders die, many of them.
+    """
+
+    MIXED = "mixed"
+    HARM = "harm"
+    ROLLOUT = "rollout"
+    GRACEFUL = "graceful"
+    OUTAGE = "outage"
+    STORM = "storm"
+
+
+#: Only one thing goes wrong in these, and it is known exactly what has to follow.
+ALONE = (Kind.GRACEFUL, Kind.OUTAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What kind of history a seed is. ``finite``: the job comes to its end. ``multi``: the lock is two documents."""
+
+    seed: int
+    kind: Kind
+    troubles: int
+    multi: bool
+    finite: bool
+    #: Troubles that are left out, by number, when a history is made shorter.
+    without: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, seed: int) -> Plan:
+        chance = random.Random(f"plan {seed}")
+        kind = chance.choices(list(Kind), [0.5, 0.2, 0.15, 0.07, 0.07, 0.005])[0]
+        return cls.like(seed, kind)
+
+    @classmethod
+    def like(cls, seed: int, kind: Kind) -> Plan:
+        chance = random.Random(f"{kind} {seed}")
+        troubles = 100 if kind is Kind.STORM else 3 if kind is Kind.OUTAGE else chance.randint(6, 14)
+        # an outage between the two writes of `multi` does take the lead: one document says so, and the other does not
+        multi = chance.random() < 0.2 and kind is not Kind.OUTAGE
+        return cls(seed, kind, troubles, multi, finite=kind is Kind.MIXED and chance.random() < 0.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """``failovers``: how many tokens committed after the first one. ``turns`` tells two runs of one seed apart."""
+
+    plan: Plan
+    failovers: int
+    broken: tuple[str, ...]
+    seconds: float
+    turns: int
+    trace: tuple[str, ...]
