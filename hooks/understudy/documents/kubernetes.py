@@ -69,7 +69,7 @@ class Shape(Protocol):
     def has_leader(self, stored: Json) -> bool: ...
 
     def leader(self, stored: Json) -> LeaderRecord | None:
-        """Raises ``ValueError``, ``KeyError`` or ``TypeError`` for what cannot be understood."""
+        """Raises whatever reading it comes to for what cannot be understood; ``_document`` makes one error of it."""
         ...
 
 
@@ -252,7 +252,7 @@ class KubernetesDocumentStore:
         revision = f"{metadata['uid']}/{metadata['resourceVersion']}"
         try:
             leader = self._shape.leader(stored)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             raise DocumentUnreadable(
                 f"the leader record cannot be understood: {error!r}", where=name, remedy=_REMEDY, revision=revision
             ) from error

@@ -76,8 +76,14 @@ class Job:
         text = document.entries.get(ENTRY)
         if text is None:
             raise DocumentEmptied("the job's record is gone", where=document.name, remedy=_RESTORE)
-        _, body = codec.decode(_KIND, text)
-        return _from_body(body)
+        _, body = codec.decode(_KIND, text, where=document.name, revision=document.revision)
+        try:
+            return _from_body(body)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            reason = f"the job's record lacks a field, or has one amiss: {error!r}"
+            raise DocumentUnreadable(
+                reason, where=document.name, remedy=_RESTORE, revision=document.revision
+            ) from error
 
 
 def _from_body(body: Mapping[str, object]) -> Job:

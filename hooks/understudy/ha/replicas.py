@@ -15,6 +15,8 @@ _CLUSTER_KIND = "cluster"
 _CLUSTER = "cluster"
 _VERSION = 1
 _PREFIX = "replica."
+#: What a field may hold, by its annotation: exactly, for JSON's true is no number.
+_TYPES = {"str": (str,), "bool": (bool,), "int": (int,), "float": (float, int)}
 _TRIES = 20
 
 
@@ -49,11 +51,13 @@ class Replica:
 
     @classmethod
     def decode(cls, text: str) -> Replica:
-        """Raises ``DocumentUnreadable``, or ``KeyError`` for a value that lacks a field."""
+        """Raises ``DocumentUnreadable``."""
         _, body = codec.decode(_KIND, text)
-        values: dict[str, Any] = {item.name: body[item.name] for item in fields(cls) if item.name != "address"}
-        values["address"] = str(body.get("address", ""))
-        return cls(**values)
+        values: dict[str, Any] = {"address": "", **body}
+        for item in fields(cls):
+            if type(values.get(item.name)) not in _TYPES[str(item.type)]:
+                raise DocumentUnreadable(f"a replica's {item.name} is {values.get(item.name)!r}")
+        return cls(**{item.name: values[item.name] for item in fields(cls)})
 
 
 class ReplicaStore:
@@ -66,12 +70,12 @@ class ReplicaStore:
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
             if document is not None and (text := document.entries.get(_CLUSTER)) is not None:
-                _, body = codec.decode(_CLUSTER_KIND, text)
-                if body["job"] != job:
+                bound = self._bound_to(text)
+                if bound != job:
                     raise IdentityConflict(
-                        f"this cluster id belongs to job {body['job']!r}, not {job!r}",
+                        f"this cluster id belongs to job {bound!r}, not {job!r}",
                         where="--cluster-id",
-                        remedy=f"Use --job-id {body['job']}, or another --cluster-id",
+                        remedy=f"Use --job-id {bound}, or another --cluster-id",
                     )
                 return
             if await self._write(document, {_CLUSTER: codec.encode(_CLUSTER_KIND, _VERSION, {"job": job})}):
@@ -82,7 +86,14 @@ class ReplicaStore:
         """The job this cluster id is bound to; ``None`` before any replica joined."""
         document = await self._store.read(self.name)
         text = None if document is None else document.entries.get(_CLUSTER)
-        return None if text is None else str(codec.decode(_CLUSTER_KIND, text)[1]["job"])
+        return None if text is None else self._bound_to(text)
+
+    def _bound_to(self, text: str) -> str:
+        _, body = codec.decode(_CLUSTER_KIND, text, where=self.name)
+        job = body.get("job")
+        if not isinstance(job, str):
+            raise DocumentUnreadable(f"the job of this cluster id is {job!r}", where=self.name, remedy="Restore it")
+        return job
 
     async def publish(self, replica: Replica, gone: Iterable[str] = ()) -> None:
         """Put one's own entry in, and take the entries of replicas out that are known to be dead."""
@@ -101,7 +112,7 @@ class ReplicaStore:
             if key.startswith(_PREFIX):
                 try:
                     found.append(Replica.decode(text))
-                except (DocumentUnreadable, KeyError, TypeError):
+                except DocumentUnreadable:
                     continue
         return found
 

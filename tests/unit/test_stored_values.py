@@ -1,0 +1,157 @@
+"""Whatever stands in a document, reading it gives what was written or ``DocumentUnreadable``: never a crash, never "nothing there"."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.documents import codec
+from understudy.documents.kubernetes import (
+    LEADER_ANNOTATION,
+    ConfigMapShape,
+    KubernetesDocumentStore,
+    LeaseShape,
+    Shape,
+)
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from understudy.documents.model import Content, Document
+from understudy.election.records import Free, sight_of
+from understudy.errors import DocumentUnreadable, EnvironmentProblem
+from understudy.fencing.claim import Claim, standing_claim
+from understudy.fencing.token import Token
+from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.messages import decode, encode
+
+JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
+REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
+CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def amiss(body: dict[str, object]) -> st.SearchStrategy[dict[str, object]]:
+    """``body`` with some of its fields gone, some with another value, and some that are not ours."""
+    return st.builds(
+        lambda gone, other, more: {**more, **{key: (body | other)[key] for key in body if key not in gone}},
+        st.sets(st.sampled_from(sorted(body)), max_size=2),
+        st.dictionaries(st.sampled_from(sorted(body)), ANYTHING, max_size=2),
+        st.dictionaries(st.text(max_size=4), ANYTHING, max_size=1),
+    )
+
+
+def document(entry: str, kind: str, body: dict[str, object]) -> Document:
+    return Document("d", {entry: codec.encode(kind, 1, body)}, None, {}, "7")
+
+
+@given(amiss(JOB.body()))
+def test_a_job_is_whole_or_unreadable(body: dict[str, object]) -> None:
+    try:
+        job = Job.of(document(ENTRY, "job", body))
+    except DocumentUnreadable:
+        return
+    assert isinstance(job.status, Status)
+    assert Job.of(document(ENTRY, "job", job.body())) == job
+
+
+@given(amiss(CLAIM.to_body()))
+def test_a_claim_is_whole_or_unreadable(body: dict[str, object]) -> None:
+    try:
+        found = standing_claim(document("claim", "claim", body))
+    except DocumentUnreadable:
+        return
+    assert found is not None
+    assert found.to_body().items() <= body.items()
+
+
+@given(amiss(asdict(REPLICA)))
+def test_an_entry_of_a_replica_that_cannot_be_read_is_left_out_and_nothing_else(body: dict[str, object]) -> None:
+    async def read() -> list[Replica]:
+        store = MemoryDocumentStore(MemoryServer())
+        entries = {
+            "replica.h": codec.encode("replica", 1, body),
+            "replica.g": codec.encode("replica", 1, asdict(REPLICA)),
+        }
+        await store.create("replicas", Content(entries))
+        return await ReplicaStore(store, "replicas").read()
+
+    found = asyncio.run(read())
+    assert REPLICA in found
+    assert all(type(each.generation) is int and type(each.rehearsed) is bool for each in found)
+    assert max(found, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)) in found
+
+
+@given(amiss({"job": "flights"}))
+def test_a_cluster_bound_to_something_unreadable_is_bound_to_nothing_else(body: dict[str, object]) -> None:
+    async def ask() -> str | None:
+        store = MemoryDocumentStore(MemoryServer())
+        await store.create("replicas", Content({"cluster": codec.encode("cluster", 1, body)}))
+        return await ReplicaStore(store, "replicas").job()
+
+    try:
+        assert asyncio.run(ask()) == body["job"]
+    except DocumentUnreadable:
+        assert not isinstance(body.get("job"), str)
+
+
+@given(st.binary() | st.text().map(str.encode) | ANYTHING.map(lambda value: codec.canonical({"say": value}).encode()))
+def test_a_line_of_a_driver_is_a_message_or_refused(line: bytes) -> None:
+    try:
+        message = decode(line)
+    except EnvironmentProblem:
+        return
+    assert decode(encode(message)) == message
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", "null", "[]", '"job"', '{"kind": "job"}'])
+def test_text_that_is_no_job_is_unreadable_and_not_a_new_job(text: str) -> None:
+    with pytest.raises(DocumentUnreadable):
+        Job.of(Document("d", {ENTRY: text}, None, {}, "7"))
+
+
+def kubernetes(shape: Shape, stored: dict[str, Any]) -> Document | str | None:
+    """The revision of what cannot be read: its rightful holder has to be able to replace it."""
+    store = KubernetesDocumentStore(None, shape)  # type: ignore[arg-type] # reading needs no server
+    try:
+        return store._document("lock", stored)
+    except DocumentUnreadable as error:
+        return error.revision
+
+
+METADATA = {"uid": "u", "resourceVersion": "7"}
+RECORD = {
+    "holderIdentity": "h",
+    "leaseDurationSeconds": 15,
+    "acquireTime": "then",
+    "renewTime": "then",
+    "leaderTransitions": 3,
+}
+
+
+@given(st.text() | (ANYTHING | amiss(RECORD)).map(json.dumps) | st.just('{"leaseDurationSeconds": 1e999}'))
+def test_an_annotation_is_a_leader_record_or_unreadable(text: str) -> None:
+    found = kubernetes(ConfigMapShape(), {"metadata": {**METADATA, "annotations": {LEADER_ANNOTATION: text}}})
+    if isinstance(found, Document):
+        assert found.leader is not None
+        assert not isinstance(sight_of(found), Free)
+    else:
+        assert found == "u/7"
+
+
+@given(ANYTHING.filter(lambda value: isinstance(value, dict)) | amiss({**RECORD, "leaseTransitions": 3}))
+def test_a_lease_is_a_leader_record_or_unreadable(spec: Any) -> None:
+    found = kubernetes(LeaseShape(), {"metadata": {**METADATA, "annotations": {}}, "spec": spec})
+    if isinstance(found, Document):
+        assert not isinstance(sight_of(found), Free)
+    else:
+        assert found in {None, "u/7"}
