@@ -1,0 +1,225 @@
+"""The cases of client-go's own leader election tests (0.36, ``tools/leaderelection/leaderelection_test.go``), asked of our core.
+
+Where the answer differs, the test says so and why: client-go knows no epochs, so it has nothing to lose by taking a lock that is
+gone or blank; we take one only where nothing was granted before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.election_builders import TIMINGS, Lock, Replica, document, leader, leading, ready
+from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape
+from understudy.documents.model import Content, Document, LeaderRecord
+from understudy.election.facts import ReleaseAsked, Released, Role, StopAsked, Tick
+from understudy.election.records import Free, sight_of
+from understudy.errors import SettingsError
+from understudy.settings import Timings
+
+
+def led_by(holder: str, *, lease: float = TIMINGS.lease) -> Lock:
+    """As client-go writes it: a record, and no grant."""
+    return Lock(document(None, leader(holder, lease=lease, transitions=0)))
+
+
+def took(replica: Replica) -> LeaderRecord:
+    assert replica.role() is Role.LEADING
+    assert replica.lock.standing is not None
+    assert replica.lock.standing.leader is not None
+    assert replica.lock.standing.leader.holder == "baz"
+    return replica.lock.standing.leader
+
+
+# --- TestTryAcquireOrRenewLeases --------------------------------------------------------------------------------------
+
+
+def test_acquire_from_no_object() -> None:
+    assert took(ready("baz").hear(Tick())).transitions == 0
+
+
+def test_acquire_from_object_without_annotations() -> None:
+    took(ready("baz", Lock(document())).hear(Tick()))
+
+
+def test_acquire_from_led_object_with_the_lease_duration_seconds() -> None:
+    """The record's own duration counts, not ours, and from when it was seen."""
+    baz = ready("baz", led_by("bing", lease=3.0)).hear(Tick())
+    assert baz.role() is Role.STANDBY
+    assert took(baz.after(3.0 + TIMINGS.retry)).transitions == 1
+
+
+def test_acquire_from_unled_object() -> None:
+    took(ready("baz", led_by("")).hear(Tick()))
+
+
+def test_acquire_from_unled_object_is_refused_where_something_was_granted_before() -> None:
+    """Not client-go's: to it, blank is free."""
+    assert ready("baz", led_by(""), floor=7).after(10 * TIMINGS.lease).role() is Role.STANDBY
+
+
+def test_acquire_from_led_unacked_object() -> None:
+    """Seen long ago, and not changed since."""
+    assert took(ready("baz", led_by("bing")).after(2 * TIMINGS.lease)).transitions == 1
+
+
+def test_acquire_from_empty_led_acked_object() -> None:
+    """However lately it was seen: nobody holds it."""
+    took(ready("baz", led_by("")).hear(Tick()))
+
+
+def test_dont_acquire_from_led_acked_object() -> None:
+    baz = ready("baz", led_by("bing")).hear(Tick())
+    for _ in range(20):  # it goes on renewing
+        baz.lock.put(document(None, leader("bing", renewed=str(baz.now))))
+        baz.after(TIMINGS.lease / 2)
+    assert baz.role() is Role.STANDBY
+    assert baz.sent == []
+
+
+def test_renew_already_acquired_object() -> None:
+    baz = leading("baz")
+    before = took(baz)
+    after = took(baz.after(TIMINGS.retry))
+    assert after == replace(before, renewed=after.renewed)
+    assert after.renewed != before.renewed
+
+
+# --- TestTryCoordinatedRenew ------------------------------------------------------------------------------------------
+
+
+def test_coordinated_dont_acquire_from_led_acked_object() -> None:
+    baz = ready("baz", led_by("bing")).hear(Tick()).after(TIMINGS.lease / 2)
+    assert baz.role() is Role.STANDBY
+
+
+def test_coordinated_renew_already_acquired_object() -> None:
+    baz = leading("baz")
+    for _ in range(20):
+        took(baz.after(TIMINGS.retry))
+    assert baz.epochs == [1]
+
+
+# --- TestLeaseSpecToLeaderElectionRecordRoundTrip ---------------------------------------------------------------------
+
+
+def test_lease_spec_to_leader_election_record_round_trip() -> None:
+    record = LeaderRecord("foo", 10.0, "2026-11-22T12:00:00.000000Z", "2026-11-22T12:00:05.000000Z", 1)
+    stored: dict[str, Any] = LeaseShape().patch(Content(leader=record))
+    assert LeaseShape().leader(stored) == record
+    assert LeaseShape().patch(Content(leader=LeaseShape().leader(stored))) == stored
+
+
+# --- TestReleaseLeaseLeases, TestReleaseMethodCallsGet, TestReleaseOnCancellation_Leases ------------------------------
+
+
+def released(replica: Replica) -> Free:
+    assert replica.of(Released) == [Released(ok=True)]
+    sight = sight_of(replica.lock.standing)
+    assert isinstance(sight, Free)
+    assert replica.lock.standing is not None
+    assert replica.lock.standing.leader is not None
+    assert (replica.lock.standing.leader.holder, replica.lock.standing.leader.lease_seconds) == ("", 1.0)
+    return sight
+
+
+def test_release_acquired_lock_from_no_object() -> None:
+    """Gone under a living holder: it is written again, released."""
+    baz = leading("baz")
+    baz.lock.put(None)
+    baz.hear(StopAsked(), ReleaseAsked(None)).after(TIMINGS.retry)
+    assert released(baz).epoch == 1
+
+
+def test_release_method_calls_get() -> None:
+    """Somebody changed a label meanwhile: the release is made on what stands there now."""
+    baz = leading("baz")
+    assert baz.lock.standing is not None
+    baz.lock.put(replace(baz.lock.standing, labels={"theirs": "1"}))
+    baz.hear(ReleaseAsked("qux")).after(TIMINGS.retry)
+    assert released(baz).successor == "qux"
+    assert baz.lock.standing.labels["theirs"] == "1"
+
+
+@pytest.mark.parametrize("lost", ["lost-request", "lost-answer"])
+def test_release_acquired_lock_on_cancellation_of_update(lost: str) -> None:
+    baz = leading("baz")
+    baz.faults = [lost]
+    baz.after(TIMINGS.retry)  # a renewal nobody answers
+    baz.hear(StopAsked(), ReleaseAsked(None)).after(2 * TIMINGS.retry)
+    released(baz)
+    assert baz.role() is Role.STOPPED
+
+
+def test_release_acquired_lock_on_cancellation_of_get() -> None:
+    baz = leading("baz")
+    baz.faults, baz.deaf = ["lost-request"], True
+    baz.after(2 * TIMINGS.retry)  # a renewal, and a read after it, nobody answers
+    baz.deaf = False
+    baz.hear(StopAsked(), ReleaseAsked(None)).after(2 * TIMINGS.retry)
+    released(baz)
+    assert baz.role() is Role.STOPPED
+
+
+# --- TestLeaderElectionConfigValidation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"lease": 10.0, "renew": 10.0}, "timings.lease"),
+        ({"renew": 14.0, "retry": 2.0}, "timings.lease"),
+        ({"lease": 0.0}, "timings.lease"),
+        ({"renew": 0.0}, "timings.renew"),
+        ({"retry": 0.0}, "timings.retry"),
+    ],
+)
+def test_leader_election_config_validation(wrong: dict[str, float], field: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Timings(**wrong)
+    assert field in str(refused.value)
+
+
+# --- TestFastPathLeaderElection ---------------------------------------------------------------------------------------
+
+
+def test_exercise_fast_path_after_lock_acquired() -> None:
+    """A renewal is one request: nothing is read before it."""
+    baz = leading("baz")
+    reads, writes = baz.reads, len(baz.sent)
+    baz.after(10 * TIMINGS.retry)
+    assert (baz.reads - reads, len(baz.sent) - writes) == (0, 10)
+
+
+def test_fallback_to_slow_path_after_fast_path_fails() -> None:
+    """Refused by a revision that somebody else made: the refusal shows it, and the next renewal is made on that."""
+    baz = leading("baz")
+    assert baz.lock.standing is not None
+    baz.lock.put(replace(baz.lock.standing, labels={"theirs": "1"}))
+    took(baz.after(2 * TIMINGS.retry))
+    assert baz.epochs == [1]
+    assert baz.role() is Role.LEADING
+
+
+# --- TestCheckMethodRace ----------------------------------------------------------------------------------------------
+
+
+def test_the_state_that_is_looked_at_is_never_half_made() -> None:
+    """client-go guards it by a mutex; here it is a frozen value that is replaced as a whole."""
+    baz = leading("baz")
+    seen = baz.state
+    baz.after(TIMINGS.retry)
+    assert seen is not baz.state
+    assert seen.tenure is not None
+    assert seen.sight is not None
+    assert seen.tenure.confirmed == seen.sight.document
+
+
+def test_an_object_that_is_no_lease_of_ours_is_no_document() -> None:
+    """TestGet: what exists and says nothing is as good as not there, to whoever asks who leads."""
+    store = KubernetesDocumentStore(None, LeaseShape())  # type: ignore[arg-type]
+    stored = {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": {}}
+    found: Document | None = store._document("lock", stored)
+    assert found is None
