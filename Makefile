@@ -99,7 +99,8 @@ soak:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.soak
 
-prove: setup
+prove:
+	@tools/setup.sh fuzz
 	@$(PYTHON) -m tests.simulation.prove --seeds $(SEEDS) $(ARGS)
 
 lint: setup

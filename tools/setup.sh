@@ -6,6 +6,7 @@
 #   tools/setup.sh jar              a JDK, Maven, and the fence's jar in hooks/understudy/jars/
 #   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
+#   tools/setup.sh fuzz             atheris, the fuzzer, in build/fuzz/lib, where there is one for this Python
 #   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
 #   tools/setup.sh companions       versitygw and ZooKeeper's jars, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
@@ -47,8 +48,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a | kafka | companions | e2e | cluster) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, companions, e2e, cluster)" ;;
+        python | spark43 | jar | s3 | s3a | kafka | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -266,6 +267,22 @@ kafka() {
     echo "$key" >"$target/.stamp"
 }
 
+# --------------------------------------------------------------------------------------------------------------- fuzz
+fuzzer() {
+    local target=build/fuzz/lib key
+    key=$(digest requirements/fuzz.txt)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
+    say "$target: atheris"
+    rm -rf "$target"
+    if ! .venv/bin/uv pip install --quiet --python .venv/bin/python --target "$target" --require-hashes --no-deps \
+        --only-binary :all: -r requirements/fuzz.txt 2>/dev/null; then
+        say "$target: there is no atheris for this Python and machine; what needs it is left out"
+        rm -rf "$target"
+        return 0
+    fi
+    echo "$key" >"$target/.stamp"
+}
+
 # --------------------------------------------------------------------------------------------------------- companions
 companions() {
     local target=build/companions home key
@@ -287,6 +304,7 @@ if wants s3 || wants companions || wants e2e || wants cluster; then versitygw; f
 if wants s3a; then s3a; fi
 if wants kafka; then kafka; fi
 if wants companions; then companions; fi
+if wants fuzz; then fuzzer; fi
 if wants cluster; then
     go_for e2e/cluster/kube e2e/cluster/dns
     GO=$go .venv/bin/python -m e2e.cluster build

@@ -223,7 +223,7 @@ def decode(line: bytes) -> Message:
         body = json.loads(line)
         kind = _KINDS[body.pop("say")]
         return kind(**body)
-    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
         raise EnvironmentProblem(
             f"a line that is no message: {line[:80]!r}", where="driver channel", remedy="Update both ends together"
         ) from cause

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.fuzz.__main__ import fuzz, fuzzer_is_there
+from tests.fuzz.targets import TARGETS
 from tests.simulation.explore import Found, explore
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Kind, Plan, Result
@@ -122,17 +124,25 @@ def shown(result: Result) -> Iterator[str]:
     yield f"replay: python -m tests.simulation.prove --replay {result.plan.seed}{storm}"
 
 
+def _fuzzed(target: tuple[str, int]) -> tuple[str, int, str]:
+    return target[0], *fuzz(*target)
+
+
 def _explored(search: tuple[int, int, float]) -> Found:
     return explore(*search)
 
 
-def report(tally: Tally, searches: list[Found], fates: list[Fate]) -> dict[str, object]:
+def report(
+    tally: Tally, searches: list[Found], inputs: dict[str, int], crashes: list[str], fates: list[Fate]
+) -> dict[str, object]:
+    """``fuzzed``: how many inputs each parser was given."""
     return {
         "seeds": tally.seeds,
         "failovers": tally.failovers,
         "states": sum(found.states for found in searches),
-        "violations": len(tally.broken) + sum(len(found.broken) for found in searches),
+        "violations": len(tally.broken) + sum(len(found.broken) for found in searches) + len(crashes),
         "seeds_per_s": round(tally.seeds / tally.seconds, 1) if tally.seconds else 0.0,
+        "fuzzed": inputs,
         "mutants": [{"name": fate.name, "killed": fate.killed, "seeds": fate.seeds} for fate in fates],
     }
 
@@ -143,6 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--storms", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--explore", type=float, default=120.0, help="seconds for each search of every interleaving")
+    parser.add_argument("--fuzz", type=int, default=10, help="seconds for each parser")
     parser.add_argument("--no-mutants", action="store_true")
     parser.add_argument("--replay", type=int)
     parser.add_argument("--storm", action="store_true", help="the seed to replay is a storm's")
@@ -151,6 +162,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.replay is not None:
         return _replay(options.replay, storm=options.storm)
     tally, fates, searches = Tally(), list[Fate](), list[Found]()
+    inputs, crashes = dict[str, int](), list[str]()
     with get_context("fork").Pool(os.cpu_count() or 1) as workers:
         if options.seeds:
             seeds = range(options.first, options.first + options.seeds)
@@ -163,6 +175,13 @@ def main(arguments: list[str] | None = None) -> int:
             for found in workers.imap(_explored, [(*search, options.explore) for search in SEARCHES]):
                 searches.append(found)
                 sys.stderr.write(f"{found}\n")
+        if options.fuzz and not fuzzer_is_there():
+            sys.stderr.write("not fuzzed: there is no atheris here (tools/setup.sh fuzz)\n")
+        elif options.fuzz:
+            for name, tried, crash in workers.imap(_fuzzed, [(name, options.fuzz) for name in TARGETS]):
+                inputs[name] = tried
+                crashes += [f"{name}: {crash}"] if crash else []
+            sys.stderr.write(f"fuzzed: {inputs}\n")
         if not options.no_mutants:
             for fate in workers.imap(fate_of, range(len(MUTANTS))):
                 fates.append(fate)
@@ -172,11 +191,12 @@ def main(arguments: list[str] | None = None) -> int:
     for result in tally.broken[:5]:
         sys.stdout.write("\n".join(shown(shrunk(result))) + "\n\n")
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report(tally, searches, fates), indent=2) + "\n")
+    options.out.write_text(json.dumps(report(tally, searches, inputs, crashes, fates), indent=2) + "\n")
     said = f"{tally.seeds} histories, {tally.failovers} failovers, {len(tally.broken)} broken"
     alive = [fate.name for fate in fates if not fate.killed]
     sys.stdout.write(f"{said}; {len(fates) - len(alive)} of {len(fates)} mutants killed: {options.out}\n")
-    return 1 if tally.broken or alive or any(found.broken for found in searches) else 0
+    sys.stdout.writelines(f"{crash}\n" for crash in crashes)
+    return 1 if tally.broken or alive or crashes or any(found.broken for found in searches) else 0
 
 
 def _replay(seed: int, *, storm: bool) -> int:

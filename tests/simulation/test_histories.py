@@ -24,7 +24,7 @@ def mutant(name: str) -> Mutant:
 
 def test_no_history_breaks_anything(tmp_path: Path) -> None:
     out = tmp_path / "report.json"
-    assert main(["--seeds", str(SEEDS), "--explore", "0", "--no-mutants", "--out", str(out)]) == 0
+    assert main(["--seeds", str(SEEDS), "--explore", "0", "--fuzz", "0", "--no-mutants", "--out", str(out)]) == 0
     report = json.loads(out.read_text())
     assert (report["seeds"], report["violations"]) == (SEEDS, 0)
     assert report["failovers"] > SEEDS, "histories in which nobody takes over prove nothing"

@@ -1,0 +1,157 @@
+"""Every parser of stored or received bytes, and what it may do with any of them: give something whole, or refuse by its own error.
+
+A target takes bytes. What it raises is a crash. ``SEEDS`` are intact examples that a fuzzer begins with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from understudy.documents import codec, record
+from understudy.documents.kubernetes import (
+    LEADER_ANNOTATION,
+    ConfigMapShape,
+    KubernetesDocumentStore,
+    LeaseShape,
+    Shape,
+)
+from understudy.documents.model import Content, Document, LeaderRecord
+from understudy.documents.record import Record
+from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, sight_of
+from understudy.errors import DocumentUnreadable, EnvironmentProblem
+from understudy.fencing.claim import Claim, standing_claim
+from understudy.fencing.gate import State, View, _packed, _unpacked
+from understudy.fencing.token import Token
+from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.replicas import Replica
+from understudy.messages import Granted, decode, encode
+
+_JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
+_REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
+_CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
+_GRANT = GrantEntry(3, "h", "n", released=True, successor="g")
+_CONTENT = Content(leader=LeaderRecord("h", 15.0, "then", "then", 3))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+def stored_document(data: bytes) -> None:
+    """A file, an S3 object, a znode. Nothing but what somebody wrote there as released is a free lock."""
+    try:
+        found = record.load("lock", data, where="", revision="1")
+    except DocumentUnreadable:
+        return
+    assert record.load("lock", record.dump("lock", found), where="", revision="1") == found
+    if isinstance(sight_of(found.document("lock", "1")), Free):
+        assert decode_grant(found.entries[GRANT]).released
+
+
+def grant(data: bytes) -> None:
+    try:
+        found = decode_grant(_text(data))
+    except DocumentUnreadable:
+        return
+    assert decode_grant(found.encode()) == found
+
+
+def _entry(kind: str, key: str, data: bytes) -> Document | None:
+    """A value with a checksum that fits, or as it is."""
+    try:
+        body = codec.parse(data)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        try:
+            return Document("d", {key: codec.encode(kind, 1, body)}, None, {}, "1")
+        except (TypeError, ValueError):
+            return None
+    return Document("d", {key: _text(data)}, None, {}, "1")
+
+
+def job(data: bytes) -> None:
+    document = _entry("job", ENTRY, data)
+    try:
+        found = None if document is None else Job.of(document)
+    except DocumentUnreadable:
+        return
+    assert found is None or isinstance(found.status, Status)
+
+
+def claim(data: bytes) -> None:
+    document = _entry("claim", "claim", data)
+    try:
+        found = None if document is None else standing_claim(document)
+    except DocumentUnreadable:
+        return
+    assert document is None or found is not None
+
+
+def replica(data: bytes) -> None:
+    document = _entry("replica", "replica.h", data)
+    try:
+        found = None if document is None else Replica.decode(document.entries["replica.h"])
+    except DocumentUnreadable:
+        return
+    assert found is None or isinstance(found.rehearsed, bool)
+
+
+def message(data: bytes) -> None:
+    try:
+        found = decode(data)
+    except EnvironmentProblem:
+        return
+    assert decode(encode(found)) == found
+
+
+def _kubernetes(shape: Shape, stored: dict[str, Any]) -> None:
+    store = KubernetesDocumentStore(None, shape)  # type: ignore[arg-type] # reading needs no server
+    try:
+        found = store._document("lock", stored)
+    except DocumentUnreadable as error:
+        assert error.revision  # noqa: PT017 - its rightful holder has to be able to replace it
+        return
+    assert found is None or not isinstance(sight_of(found), Free)
+
+
+_METADATA = {"uid": "u", "resourceVersion": "7"}
+
+
+def annotation(data: bytes) -> None:
+    _kubernetes(ConfigMapShape(), {"metadata": {**_METADATA, "annotations": {LEADER_ANNOTATION: _text(data)}}})
+
+
+def lease(data: bytes) -> None:
+    try:
+        spec = json.loads(data)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(spec, dict):  # what else it may be, the API server does not let through
+        _kubernetes(LeaseShape(), {"metadata": {**_METADATA, "annotations": {}}, "spec": spec})
+
+
+def gate(data: bytes) -> None:
+    raw = data[:80].ljust(80, b"\0")
+    found = _unpacked(raw, int.from_bytes(raw[8:16], "little"))
+    assert found is None or isinstance(found.state, State)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    each.__name__: each for each in (stored_document, grant, job, claim, replica, message, annotation, lease, gate)
+}
+
+SEEDS: dict[str, bytes] = {
+    "stored_document": record.dump("lock", Record({GRANT: _GRANT.encode()}, LeaderRecord("", 1.0, "", "", 3))),
+    "grant": _GRANT.encode().encode(),
+    "job": codec.canonical(_JOB.body()).encode(),
+    "claim": codec.canonical(_CLAIM.to_body()).encode(),
+    "replica": codec.canonical(asdict(_REPLICA)).encode(),
+    "message": encode(Granted(int(Token(3, 2)))),
+    "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
+    "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),
+    "gate": _packed(2, View(State.OPEN, Token(3, 2))),
+}
