@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 from tests.fuzz.__main__ import fuzz, fuzzer_is_there
@@ -132,19 +133,70 @@ def _explored(search: tuple[int, int, float]) -> Found:
     return explore(*search)
 
 
-def report(
-    tally: Tally, searches: list[Found], inputs: dict[str, int], crashes: list[str], fates: list[Fate]
-) -> dict[str, object]:
-    """``fuzzed``: how many inputs each parser was given."""
-    return {
-        "seeds": tally.seeds,
-        "failovers": tally.failovers,
-        "states": sum(found.states for found in searches),
-        "violations": len(tally.broken) + sum(len(found.broken) for found in searches) + len(crashes),
-        "seeds_per_s": round(tally.seeds / tally.seconds, 1) if tally.seconds else 0.0,
-        "fuzzed": inputs,
-        "mutants": [{"name": fate.name, "killed": fate.killed, "seeds": fate.seeds} for fate in fates],
-    }
+@dataclass(slots=True)
+class Proof:
+    """``inputs``: how many each parser was given. ``crashes``: what a parser did with one of them."""
+
+    tally: Tally = field(default_factory=Tally)
+    searches: list[Found] = field(default_factory=list)
+    inputs: dict[str, int] = field(default_factory=dict)
+    crashes: list[str] = field(default_factory=list)
+    fates: list[Fate] = field(default_factory=list)
+
+    @property
+    def alive(self) -> list[str]:
+        return [fate.name for fate in self.fates if not fate.killed]
+
+    @property
+    def violations(self) -> int:
+        return len(self.tally.broken) + sum(len(found.broken) for found in self.searches) + len(self.crashes)
+
+    def report(self) -> dict[str, object]:
+        return {
+            "seeds": self.tally.seeds,
+            "failovers": self.tally.failovers,
+            "states": sum(found.states for found in self.searches),
+            "violations": self.violations,
+            "seeds_per_s": round(self.tally.seeds / self.tally.seconds, 1) if self.tally.seconds else 0.0,
+            "fuzzed": self.inputs,
+            "mutants": [{"name": fate.name, "killed": fate.killed, "seeds": fate.seeds} for fate in self.fates],
+        }
+
+    def play(self, workers: Pool, first: int, seeds: int, storms: int) -> None:
+        if seeds:
+            each = workers.imap_unordered(_played, range(first, first + seeds), 8)
+            progressing("histories", each, seeds, self.tally)
+        if storms:
+            each = workers.imap_unordered(_stormed, range(first, first + storms), 1)
+            progressing("storms", each, self.tally.seeds + storms, self.tally)
+
+    def search(self, workers: Pool, seconds: float) -> None:
+        for found in workers.imap(_explored, [(*search, seconds) for search in SEARCHES]):
+            self.searches.append(found)
+            sys.stderr.write(f"{found}\n")
+
+    def fuzz(self, workers: Pool, seconds: int) -> None:
+        if not fuzzer_is_there():
+            sys.stderr.write("not fuzzed: there is no atheris here (tools/setup.sh fuzz)\n")
+            return
+        for name, tried, crash in workers.imap(_fuzzed, [(name, seconds) for name in TARGETS]):
+            self.inputs[name] = tried
+            self.crashes += [f"{name}: {crash}"] if crash else []
+        sys.stderr.write(f"fuzzed: {self.inputs}\n")
+
+    def mutate(self, workers: Pool) -> None:
+        for fate in workers.imap(fate_of, range(len(MUTANTS))):
+            self.fates.append(fate)
+            said = f"{'killed' if fate.killed else 'ALIVE '} {fate.seeds:5d}  {fate.name}  ({fate.broken[:60]})"
+            sys.stderr.write(f"{said}\n")
+
+    def show(self) -> None:
+        for result in self.tally.broken[:5]:
+            sys.stdout.write("\n".join(shown(shrunk(result))) + "\n\n")
+        sys.stdout.writelines(f"{crash}\n" for crash in self.crashes)
+        killed = f"{len(self.fates) - len(self.alive)} of {len(self.fates)} mutants killed"
+        played = f"{self.tally.seeds} histories, {self.tally.failovers} failovers"
+        sys.stdout.write(f"{played}, {self.violations} violations; {killed}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -161,42 +213,19 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return _replay(options.replay, storm=options.storm)
-    tally, fates, searches = Tally(), list[Fate](), list[Found]()
-    inputs, crashes = dict[str, int](), list[str]()
+    proof = Proof()
     with get_context("fork").Pool(os.cpu_count() or 1) as workers:
-        if options.seeds:
-            seeds = range(options.first, options.first + options.seeds)
-            progressing("histories", workers.imap_unordered(_played, seeds, 8), options.seeds, tally)
-        if options.storms:
-            seeds = range(options.first, options.first + options.storms)
-            total = tally.seeds + options.storms
-            progressing("storms", workers.imap_unordered(_stormed, seeds, 1), total, tally)
+        proof.play(workers, options.first, options.seeds, options.storms)
         if options.explore:
-            for found in workers.imap(_explored, [(*search, options.explore) for search in SEARCHES]):
-                searches.append(found)
-                sys.stderr.write(f"{found}\n")
-        if options.fuzz and not fuzzer_is_there():
-            sys.stderr.write("not fuzzed: there is no atheris here (tools/setup.sh fuzz)\n")
-        elif options.fuzz:
-            for name, tried, crash in workers.imap(_fuzzed, [(name, options.fuzz) for name in TARGETS]):
-                inputs[name] = tried
-                crashes += [f"{name}: {crash}"] if crash else []
-            sys.stderr.write(f"fuzzed: {inputs}\n")
+            proof.search(workers, options.explore)
+        if options.fuzz:
+            proof.fuzz(workers, options.fuzz)
         if not options.no_mutants:
-            for fate in workers.imap(fate_of, range(len(MUTANTS))):
-                fates.append(fate)
-                sys.stderr.write(
-                    f"{'killed' if fate.killed else 'ALIVE '} {fate.seeds:5d}  {fate.name}  ({fate.broken[:60]})\n"
-                )
-    for result in tally.broken[:5]:
-        sys.stdout.write("\n".join(shown(shrunk(result))) + "\n\n")
+            proof.mutate(workers)
+    proof.show()
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(report(tally, searches, inputs, crashes, fates), indent=2) + "\n")
-    said = f"{tally.seeds} histories, {tally.failovers} failovers, {len(tally.broken)} broken"
-    alive = [fate.name for fate in fates if not fate.killed]
-    sys.stdout.write(f"{said}; {len(fates) - len(alive)} of {len(fates)} mutants killed: {options.out}\n")
-    sys.stdout.writelines(f"{crash}\n" for crash in crashes)
-    return 1 if tally.broken or alive or crashes or any(found.broken for found in searches) else 0
+    options.out.write_text(json.dumps(proof.report(), indent=2) + "\n")
+    return 1 if proof.violations or proof.alive else 0
 
 
 def _replay(seed: int, *, storm: bool) -> int:
