@@ -1,8 +1,8 @@
 """Other electors on the same bench, under the same troubles: ``python -m tests.simulation.peers`` prints the table in docs/proof.md.
 
 What is compared is an elector and the promise it makes: "you lead". Whoever believes it acts, five times a second. The official
-Python client's ``leaderelection`` runs as it is, its threads, clocks and requests taken from the simulation; ours runs as it is,
-with its gate, which is part of the promise. Neither has a fence here.
+Python client's ``leaderelection`` runs as it is, its threads, clocks and requests taken from the simulation; client-go's
+algorithm is written anew (``client_go``); ours runs as it is, with its gate, which is part of the promise. None has a fence here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kubernetes.leaderelection import electionconfig, leaderelection
 from kubernetes.leaderelection.resourcelock.configmaplock import ConfigMapLock
 from kubernetes.leaderelection.resourcelock.leaselock import LeaseLock
 
+from tests.simulation.client_go import ClientGo
 from tests.simulation.clocks import simulated
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Line, SimulatedStore, Site
@@ -116,6 +117,15 @@ class Objects:
         self.stored[name] = kept
         return copy.deepcopy(kept)
 
+    def copied(self, name: str) -> Any:
+        return copy.deepcopy(self.stored.get(name))
+
+    def swapped(self, name: str, body: Any) -> Any:
+        """As it stands then; ``False`` when another revision did, or none."""
+        standing = self.stored.get(name)
+        seen = None if standing is None else standing.metadata.resource_version
+        return self.put(name, body) if body.metadata.resource_version == seen else False
+
 
 def _refused(status: int) -> ApiException:
     error = ApiException(status=status, reason=str(status))
@@ -132,10 +142,7 @@ class Api:
     def _read(self, name: str, namespace: str) -> Any:
         del namespace
 
-        def look() -> Any:
-            return copy.deepcopy(self._objects.stored.get(name)) or _refused(404)
-
-        return self._asked(lambda: self._line.ask(look))
+        return self._asked(lambda: self._line.ask(lambda: self._objects.copied(name) or _refused(404)))
 
     def _create(self, namespace: str, body: Any) -> Any:
         del namespace
@@ -228,7 +235,16 @@ def lease(bench: Bench, process: Process, line: Line) -> Candidate:
     return Theirs(bench, process, line, LeaseLock(NAME, "ns", process.name))
 
 
-ELECTORS = {"understudy": ours, "Python client, ConfigMap": configmap, "Python client, Lease": lease}
+def client_go(bench: Bench, process: Process, line: Line) -> Candidate:
+    return ClientGo(bench, process, line, NAME, TIMINGS.lease, TIMINGS.renew, TIMINGS.retry)
+
+
+ELECTORS = {
+    "understudy": ours,
+    "client-go's algorithm": client_go,
+    "Python client, ConfigMap": configmap,
+    "Python client, Lease": lease,
+}
 
 
 # --- the bench --------------------------------------------------------------------------------------------------------
