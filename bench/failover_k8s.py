@@ -129,6 +129,8 @@ def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
     try:
         with production.running():
             for kind in kinds:
+                if kind == "cut":
+                    production.apart()
                 ready(production)
                 times[kind][variant].append(trial(production, kind))
     finally:

@@ -172,6 +172,20 @@ class Production(Stricken):
         self.feed.per_second = CALM
         return self.epoch()
 
+    def apart(self) -> int:
+        """As ``ready``, and the standby is on another node: a pod deleted just before counted on its own when it was placed."""
+
+        def beside() -> list[Any]:
+            lead = self.leader()
+            others = [pod for pod in self.pods() if pod["metadata"]["uid"] != lead["metadata"]["uid"]]
+            return [pod for pod in others if pod["spec"].get("nodeName") == lead["spec"]["nodeName"]]
+
+        self.ready()
+        for standby in beside():
+            self.delete(standby)
+        self.wait_for(lambda: not beside(), "a standby on another node", PATIENCE)
+        return self.ready()
+
     def goes_on(self, since: float) -> None:
         """Somebody commits rows after ``since``, whoever that is."""
         if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:

@@ -28,7 +28,7 @@ def test_a_pod_that_is_deleted_by_force(production: Production) -> None:
 
 @pytest.mark.machines
 def test_a_node_that_crashes(production: Production) -> None:
-    before = production.ready()
+    before = production.apart()
     holder, pod = production.holder(), production.leader()
     with production.cluster.failing("crash", production.node(pod)) as at:
         assert production.measure("crash", at, holder).epoch > before

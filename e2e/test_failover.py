@@ -7,7 +7,6 @@ import signal
 import subprocess
 import time
 from contextlib import nullcontext, suppress
-from typing import Any
 
 import pytest
 
@@ -61,25 +60,10 @@ def test_an_api_server_away_for_a_minute_costs_a_pause_and_nothing_else(producti
     assert procs.lives(driver)
 
 
-def _apart(production: Production) -> None:
-    """Leader and standby on two nodes: a pod deleted just before still counted on its own, and so both may be on one."""
-
-    def crowded() -> list[Any]:
-        lead = production.leader()
-        others = [pod for pod in production.pods() if pod["metadata"]["uid"] != lead["metadata"]["uid"]]
-        return [pod for pod in others if pod["spec"].get("nodeName") == lead["spec"]["nodeName"]]
-
-    for standby in crowded():
-        production.delete(standby)
-    production.wait_for(lambda: not crowded(), "a standby on another node", PATIENCE)
-
-
 @pytest.mark.machines
 def test_a_leader_on_a_node_that_was_cut_off_comes_back_and_changes_nothing(production: Production) -> None:
     """Its processes go on. Object store and API server are out of reach, so nothing can be written; then the cable is back."""
-    production.ready()
-    _apart(production)
-    before = production.ready()
+    before = production.apart()
     holder, pod = production.holder(), production.leader()
     driver = production.driver(pod)
     with production.cluster.failing("cut", production.node(pod)) as at:
@@ -101,7 +85,7 @@ def freeze_and_thaw(production: Production, *, cut: bool) -> None:
 
 
 def is_refused_once_thawed(production: Production, *, cut: bool) -> bool:
-    before = production.ready()
+    before = production.apart() if cut else production.ready()
     holder, pod = production.holder(), production.leader()
     known = production.refused(pod)
     frozen, at = production.freeze_in_flight(pod), time.time()

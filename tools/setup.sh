@@ -275,8 +275,8 @@ fuzzer() {
     say "$target: atheris"
     rm -rf "$target"
     if ! .venv/bin/uv pip install --quiet --python .venv/bin/python --target "$target" --require-hashes --no-deps \
-        --only-binary :all: -r requirements/fuzz.txt 2>/dev/null; then
-        say "$target: there is no atheris for this Python and machine; what needs it is left out"
+        --only-binary :all: -r requirements/fuzz.txt 2>"$logs/fuzz.log"; then
+        say "$target: no atheris for this Python and machine, so nothing is fuzzed (why: build/fuzz.log)"
         rm -rf "$target"
         return 0
     fi

@@ -29,9 +29,9 @@ from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
 from understudy.messages import Granted, decode, encode
 
-_JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
-_REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
-_CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
+JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
+REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
+CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
 _GRANT = GrantEntry(3, "h", "n", released=True, successor="g")
 _CONTENT = Content(leader=LeaderRecord("h", 15.0, "then", "then", 3))
 
@@ -108,21 +108,28 @@ def message(data: bytes) -> None:
     assert decode(encode(found)) == found
 
 
-def _kubernetes(shape: Shape, stored: dict[str, Any]) -> None:
+def kubernetes(shape: Shape, stored: dict[str, Any]) -> Document | str | None:
+    """As every answer of the API server is read; the revision of what cannot be: its rightful holder has to be able to replace it."""
     store = KubernetesDocumentStore(None, shape)  # type: ignore[arg-type] # reading needs no server
     try:
-        found = store._document("lock", stored)
+        return store._document("lock", stored)
     except DocumentUnreadable as error:
-        assert error.revision  # noqa: PT017 - its rightful holder has to be able to replace it
-        return
-    assert found is None or not isinstance(sight_of(found), Free)
+        return error.revision
 
 
-_METADATA = {"uid": "u", "resourceVersion": "7"}
+def is_no_free_lock(shape: Shape, stored: dict[str, Any]) -> bool:
+    """Nothing in ``stored`` is a release of ours, so none of it may look like one."""
+    found = kubernetes(shape, stored)
+    return not isinstance(sight_of(found), Free) if isinstance(found, Document) else found in {None, "u/7"}
+
+
+METADATA = {"uid": "u", "resourceVersion": "7"}
 
 
 def annotation(data: bytes) -> None:
-    _kubernetes(ConfigMapShape(), {"metadata": {**_METADATA, "annotations": {LEADER_ANNOTATION: _text(data)}}})
+    assert is_no_free_lock(
+        ConfigMapShape(), {"metadata": {**METADATA, "annotations": {LEADER_ANNOTATION: _text(data)}}}
+    )
 
 
 def lease(data: bytes) -> None:
@@ -131,7 +138,7 @@ def lease(data: bytes) -> None:
     except (ValueError, RecursionError):
         return
     if isinstance(spec, dict):  # what else it may be, the API server does not let through
-        _kubernetes(LeaseShape(), {"metadata": {**_METADATA, "annotations": {}}, "spec": spec})
+        assert is_no_free_lock(LeaseShape(), {"metadata": {**METADATA, "annotations": {}}, "spec": spec})
 
 
 def gate(data: bytes) -> None:
@@ -147,9 +154,9 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 SEEDS: dict[str, bytes] = {
     "stored_document": record.dump("lock", Record({GRANT: _GRANT.encode()}, LeaderRecord("", 1.0, "", "", 3))),
     "grant": _GRANT.encode().encode(),
-    "job": codec.canonical(_JOB.body()).encode(),
-    "claim": codec.canonical(_CLAIM.to_body()).encode(),
-    "replica": codec.canonical(asdict(_REPLICA)).encode(),
+    "job": codec.canonical(JOB.body()).encode(),
+    "claim": codec.canonical(CLAIM.to_body()).encode(),
+    "replica": codec.canonical(asdict(REPLICA)).encode(),
     "message": encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),

@@ -19,7 +19,7 @@ class Entry:
     token: Token
     first: int
     end: int
-    nonce: int
+    nonce: str
 
 
 @dataclass(slots=True, eq=False)

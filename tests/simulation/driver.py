@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
 from understudy.clock import instant
@@ -32,6 +32,8 @@ from understudy.messages import (
 
 if TYPE_CHECKING:
     from tests.simulation.pod import Pod
+
+T = TypeVar("T")
 
 ROOT = "checkpoint"
 _KILLED, _LOST = -signal.SIGKILL, 75
@@ -266,36 +268,27 @@ class SimulatedDriver:
         """Gate, claim, gate, conditional PUT: as the fence does it."""
         await self._admitted()
         self._nonce += 1
-        entry = Entry(self._token, first, end, hash((self.process.name, self.spec.holder, self._nonce)))
-        try:
-            found = await self._roots.read(ROOT)
-            standing = None if found is None else standing_claim(found)
-        except DocumentError as error:
-            raise _EndedAs(1, str(error)) from error
+        entry = Entry(self._token, first, end, f"{self.process.name}/{self._nonce}")
+        found = await self._within(self._roots.read(ROOT))
+        standing = None if found is None else standing_claim(found)
         if standing is None or standing.token != self._token or standing.holder != self.spec.holder:
             raise _EndedAs(_LOST, "a higher claim stands")
         if not self._passes():
             await self._admitted()  # what was read of the claim is old by now, and it still guards what is sent next
         checkpoint = self.world.checkpoint
-        try:
-            landed = await self.line.tell(lambda: checkpoint.put_new(log, batch, entry), None)
-            if landed is None or not landed:
-                stands = await self.line.ask(lambda: checkpoint.logs[log].get(batch))
-                if stands is None:
-                    raise _EndedAs(1, f"{log}/{batch}: nobody knows whether it was written")
-                landed = stands.nonce == entry.nonce
-        except DocumentError as error:
-            raise _EndedAs(1, str(error)) from error
+        landed = await self._within(self.line.tell(lambda: checkpoint.put_new(log, batch, entry), None))
+        if not landed:
+            stands = await self._within(self.line.ask(lambda: checkpoint.logs[log].get(batch)))
+            if stands is None:
+                raise _EndedAs(1, f"{log}/{batch}: nobody knows whether it was written")
+            landed = stands.nonce == entry.nonce
         if not landed:
             raise FileExistsError(f"{log}/{batch}")
 
     async def _batch(self) -> None:
         checkpoint, line, chance = self.world.checkpoint, self.line, self.world.chance
-        try:
-            planned, done = await line.ask(lambda: (checkpoint.last(OFFSETS), checkpoint.last(COMMITS)))
-            entry = await line.ask(lambda: checkpoint.logs[OFFSETS].get(planned))
-        except DocumentError as error:
-            raise _EndedAs(1, str(error)) from error
+        planned, done = await self._within(line.ask(lambda: (checkpoint.last(OFFSETS), checkpoint.last(COMMITS))))
+        entry = await self._within(line.ask(lambda: checkpoint.logs[OFFSETS].get(planned)))
         if planned > done:
             assert entry is not None
             batch, first, end = planned, entry.first, entry.end
@@ -312,23 +305,20 @@ class SimulatedDriver:
             self.busy = True
             self.world.holds.user_code_runs(self)
             await asyncio.sleep(chance.uniform(0.0, self.world.user_code_lasts()))
-            entry = Entry(self._token, first, end, 0)
-            try:
-                if await line.tell(lambda: checkpoint.upsert(batch, entry), None) is False:
-                    raise _EndedAs(_LOST, "the table has seen a higher token")
-            except DocumentError as error:
-                raise _EndedAs(1, str(error)) from error
+            row = Entry(self._token, first, end, "")
+            if await self._within(line.tell(lambda: checkpoint.upsert(batch, row), None)) is False:
+                raise _EndedAs(_LOST, "the table has seen a higher token")
             self.busy = False
-        with_sink = await line_has(line, checkpoint, batch)
-        if not with_sink:
+        # as Spark's file sink: a batch whose entry is there is not written again
+        if not await self._within(line.ask(lambda: batch in checkpoint.logs[SINK])):
             await self._publish(SINK, batch, first, end)
         await self._publish(COMMITS, batch, first, end)
         self._batch_runs = False
 
-
-async def line_has(line: Any, checkpoint: Any, batch: int) -> bool:
-    """As Spark's file sink: a batch whose entry is there is not written again."""
-    try:
-        return bool(await line.ask(lambda: batch in checkpoint.logs[SINK]))
-    except DocumentError as error:
-        raise _EndedAs(1, str(error)) from error
+    @staticmethod
+    async def _within(request: Awaitable[T]) -> T:
+        """A query whose store does not answer fails, and its script with it."""
+        try:
+            return await request
+        except DocumentError as error:
+            raise _EndedAs(1, str(error)) from error

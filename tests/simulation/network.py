@@ -65,7 +65,6 @@ class Line:
     cut: bool = False
     #: The longest that a request may be under way before it lands, in seconds.
     late: float = 30.0
-    sent: int = 0
     #: Requests of clients that bound their own time are never left without an end.
     bounded: bool = True
 
@@ -114,7 +113,6 @@ class Line:
     # --- how it goes --------------------------------------------------------------------------------------------------
 
     def _fault(self, faults: tuple[str, ...]) -> str:
-        self.sent += 1
         if self.cut or self.site.down:
             return "lost"
         return self.chance.choice(faults) if self.trouble and self.chance.random() < self.trouble else ""

@@ -157,12 +157,9 @@ class Api:
         del namespace
 
         def change() -> Any:
-            standing = self._objects.stored.get(name)
-            if standing is None:
+            if name not in self._objects.stored:
                 return _refused(404)
-            if standing.metadata.resource_version != body.metadata.resource_version:
-                return _refused(409)
-            return self._objects.put(name, body)
+            return self._objects.swapped(name, body) or _refused(409)
 
         return self._asked(lambda: self._line.tell(change, None))
 

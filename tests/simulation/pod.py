@@ -49,7 +49,6 @@ class Evidence:
     pod: Pod
     leader: Callable[[], str | None]
     dead: Callable[[str], None]
-
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -145,6 +144,11 @@ class Pod:
 
     # --- what befalls it ----------------------------------------------------------------------------------------------
 
+    @property
+    def leads(self) -> bool:
+        """Whether anything of it may write now."""
+        return any(driver.open for driver in self.drivers)
+
     def sigterm(self) -> None:
         """As a rollout or a drain does it; whoever lives after the grace period is killed."""
         if self.terminating or not self.supervisor.alive:
@@ -186,10 +190,6 @@ class Pod:
     def thaw(self) -> None:
         for process in self.processes:
             self.world.loop.thaw(process)
-
-    def cut(self, *, cut: bool) -> None:
-        for line in self.every_line():
-            line.cut = cut
 
     def every_line(self) -> list[Any]:
         return [*self.lines, *(driver.line for driver in self.drivers)]

@@ -16,17 +16,17 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from pathlib import Path
 
-from tests.fuzz.__main__ import fuzz, fuzzer_is_there
+from tests.fuzz.fuzzer import fuzz, fuzzer_is_there
 from tests.fuzz.targets import TARGETS
 from tests.simulation.explore import Found, explore
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Kind, Plan, Result
-from tests.simulation.world import World, play, shrunk
+from tests.simulation.world import play, shrunk
 
 REPORT = Path(__file__).parents[2] / "build" / "prove" / "report.json"
 
@@ -71,26 +71,19 @@ def fate_of(number: int) -> Fate:
     mutant = MUTANTS[number]
     with mutant.alive():
         for seed in range(MUTANT_SEEDS):
-            if broken := World(plan_for(mutant, seed)).run().broken:
+            if broken := play(plan_for(mutant, seed)).broken:
                 return Fate(mutant.name, True, seed + 1, broken[0])
     return Fate(mutant.name, False, MUTANT_SEEDS, "")
 
 
-def _storm(seed: int) -> Result:
-    return World(Plan.like(seed, Kind.STORM)).run()
-
-
-def _short(result: Result) -> Result:
+def _played(plan: Plan) -> Result:
     """Without its trace, which nobody wants of a history in which nothing broke."""
-    return result if result.broken else Result(result.plan, result.failovers, (), result.seconds, result.turns, ())
+    result = play(plan)
+    return result if result.broken else replace(result, trace=())
 
 
-def _played(seed: int) -> Result:
-    return _short(play(seed))
-
-
-def _stormed(seed: int) -> Result:
-    return _short(_storm(seed))
+def _storm(seed: int) -> Plan:
+    return Plan.like(seed, Kind.STORM)
 
 
 def progressing(what: str, results: Iterable[Result], total: int, tally: Tally) -> None:
@@ -164,10 +157,10 @@ class Proof:
 
     def play(self, workers: Pool, first: int, seeds: int, storms: int) -> None:
         if seeds:
-            each = workers.imap_unordered(_played, range(first, first + seeds), 8)
+            each = workers.imap_unordered(_played, map(Plan.of, range(first, first + seeds)), 8)
             progressing("histories", each, seeds, self.tally)
         if storms:
-            each = workers.imap_unordered(_stormed, range(first, first + storms), 1)
+            each = workers.imap_unordered(_played, map(_storm, range(first, first + storms)))
             progressing("storms", each, self.tally.seeds + storms, self.tally)
 
     def search(self, workers: Pool, seconds: float) -> None:
@@ -212,7 +205,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=REPORT)
     options = parser.parse_args(arguments)
     if options.replay is not None:
-        return _replay(options.replay, storm=options.storm)
+        return _replay(_storm(options.replay) if options.storm else Plan.of(options.replay))
     proof = Proof()
     with get_context("fork").Pool(os.cpu_count() or 1) as workers:
         proof.play(workers, options.first, options.seeds, options.storms)
@@ -228,12 +221,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if proof.violations or proof.alive else 0
 
 
-def _replay(seed: int, *, storm: bool) -> int:
-    result = _storm(seed) if storm else play(seed)
+def _replay(plan: Plan) -> int:
+    result = play(plan)
     if result.broken:
         sys.stdout.write("\n".join(shown(shrunk(result))) + "\n")
         return 1
-    sys.stdout.write("\n".join(result.trace) + f"\nseed {seed} ({result.plan.kind}) breaks nothing\n")
+    sys.stdout.write("\n".join(result.trace) + f"\nseed {plan.seed} ({plan.kind}) breaks nothing\n")
     return 0
 
 

@@ -24,7 +24,7 @@ async def leading(one: World) -> tuple[Pod, SimulatedDriver]:
         one.start()
     while one.checkpoint.last_token is None:  # noqa: ASYNC110 - here time costs nothing
         await asyncio.sleep(0.1)
-    pod = next(pod for pod in one.pods if any(driver.open for driver in pod.drivers))
+    pod = next(pod for pod in one.pods if pod.leads)
     return pod, pod.drivers[-1]
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Kind, Plan
 from tests.simulation.prove import main
-from tests.simulation.world import World, play, shrunk
+from tests.simulation.world import play, shrunk
 
 SEEDS = int(os.environ.get("SEEDS", "400"))
 
@@ -33,7 +33,7 @@ def test_no_history_breaks_anything(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_one_seed_is_one_history(kind: Kind) -> None:
     plan = replace(Plan.like(3, kind), troubles=6)
-    first, second = World(plan).run(), World(plan).run()
+    first, second = play(plan), play(plan)
     assert first == second
     assert first.turns > 100
 
@@ -41,7 +41,7 @@ def test_one_seed_is_one_history(kind: Kind) -> None:
 def test_every_kind_of_history_takes_over() -> None:
     for kind in Kind:
         plans = [replace(Plan.like(seed, kind), troubles=8) for seed in range(10)]
-        failovers = sum(World(plan).run().failovers for plan in plans)
+        failovers = sum(play(plan).failovers for plan in plans)
         assert (failovers == 0) if kind is Kind.OUTAGE else (failovers > 0), kind
 
 
@@ -49,7 +49,7 @@ def test_a_history_that_breaks_something_is_made_shorter_and_can_be_replayed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with mutant("every start of a driver has an attempt of its own").alive():
-        broken = next(result for result in map(play, range(100)) if result.broken)
+        broken = next(result for result in map(play, map(Plan.of, range(100))) if result.broken)
         short = shrunk(broken)
         assert main(["--replay", str(broken.plan.seed)]) == 1
     said = capsys.readouterr().out

@@ -28,7 +28,7 @@ class Troubles:
     def victim(self) -> Pod | None:
         """The leader, half of the time."""
         living = self.world.living()
-        leaders = [pod for pod in living if any(driver.open for driver in pod.drivers)]
+        leaders = [pod for pod in living if pod.leads]
         if leaders and self.world.chance.random() < (1.0 if self.world.plan.kind is Kind.STORM else 0.6):
             return self.world.chance.choice(leaders)
         return self.world.chance.choice(living) if living else None

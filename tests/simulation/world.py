@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.simulation.checkpoint import COMMITS, Checkpoint
@@ -192,9 +193,9 @@ class World:
         another_pod = 4.0
         await asyncio.sleep(soon + another_pod + self.starts_within + 2 * self.trigger)
         if self.batches is None:
-            leaders = [pod for pod in self.living() if any(driver.open for driver in pod.drivers)]
+            leaders = [pod.holder for pod in self.living() if pod.leads]
             if len(leaders) != 1:
-                self.holds.broken.append(f"I7: {[pod.holder for pod in leaders]} lead after the calm")
+                self.holds.broken.append(f"I7: {leaders} lead after the calm")
             elif self.checkpoint.last(COMMITS) <= committed:
                 self.holds.broken.append("I7: nothing is committed after the calm")
         else:
@@ -202,7 +203,7 @@ class World:
             if self.checkpoint.ended_by is None:
                 self.holds.broken.append("I7: the job does not come to its end")
 
-    def run(self, script: Callable[[World], Awaitable[None]] | None = None) -> Result:
+    def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""
         with ExitStack() as stack:
             stack.enter_context(simulated(self.loop, self.chance))
@@ -217,7 +218,7 @@ class World:
                 )
             )
             began = self.loop.now
-            self.loop.run(self._run() if script is None else _staged(self, script))
+            self.loop.run(self._run() if script is None else script(self))
             self.over = True
         self.holds.broken += self.checkpoint.broken + self.checkpoint.whole()
         self.holds.broken += [f"I9: {problem}" for problem in self.loop.problems]
@@ -230,12 +231,8 @@ def _no_look(_: object) -> None:
     """There is no fence, and so no log of it."""
 
 
-async def _staged(world: World, script: Callable[[World], Awaitable[None]]) -> None:
-    await script(world)
-
-
-def play(seed: int) -> Result:
-    return World(Plan.of(seed)).run()
+def play(plan: Plan) -> Result:
+    return World(plan).run()
 
 
 def shrunk(result: Result, tries: int = 60) -> Result:
@@ -244,7 +241,7 @@ def shrunk(result: Result, tries: int = 60) -> Result:
         if tries <= 0 or number in result.plan.without:
             continue
         tries -= 1
-        shorter = World(replace(result.plan, without=result.plan.without | {number})).run()
+        shorter = play(replace(result.plan, without=result.plan.without | {number}))
         if shorter.broken and shorter.broken[0].split(":")[0] == result.broken[0].split(":")[0]:
             result = shorter
     return result

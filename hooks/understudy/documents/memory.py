@@ -49,7 +49,7 @@ class MemoryServer:
     delayed: deque[Callable[[], object]] = field(default_factory=deque)
     listeners: list[Callable[[str], None]] = field(default_factory=list)
     guard: threading.RLock = field(default_factory=threading.RLock)
-    _read: dict[str, tuple[int, Document]] = field(default_factory=dict)
+    _parsed: dict[str, tuple[int, Record]] = field(default_factory=dict)
 
     def look(self, name: str) -> tuple[int, bytes] | None:
         with self.guard:
@@ -57,14 +57,27 @@ class MemoryServer:
 
     def document(self, name: str) -> Document | None:
         """What stands there now. Raises ``DocumentUnreadable``."""
+        known = self._known(name)
+        return None if known is None else known[1].document(name, str(known[0]))
+
+    def base(self, name: str) -> Record:
+        """What a write builds on; nothing of an unreadable document can be kept, and only its rightful holder comes here."""
+        try:
+            known = self._known(name)
+        except DocumentUnreadable:
+            known = None
+        return Record() if known is None else known[1]
+
+    def _known(self, name: str) -> tuple[int, Record] | None:
+        """What stands there, parsed once."""
         standing = self.look(name)
         if standing is None:
             return None
         revision, data = standing
-        if (known := self._read.get(name)) is None or known[0] != revision:
-            known = revision, record.load(name, data, where=name, revision=str(revision)).document(name, str(revision))
-            self._read[name] = known
-        return known[1]
+        if (known := self._parsed.get(name)) is None or known[0] != revision:
+            known = revision, record.load(name, data, where=name, revision=str(revision))
+            self._parsed[name] = known
+        return known
 
     def write(self, name: str, seen: Document | None, change: Callable[[Record], Record]) -> Written | Conflict:
         """One write, arriving now. Raises ``DocumentUnreadable`` for a conflict with something nobody can read."""
@@ -73,7 +86,7 @@ class MemoryServer:
             revision = None if standing is None else standing[0]
             if (None if revision is None else str(revision)) != (None if seen is None else seen.revision):
                 return Conflict(self.document(name))
-            new = change(_base(name, standing))
+            new = change(self.base(name))
             return Written(new.document(name, str(self.overwrite(name, record.dump(name, new)))))
 
     def overwrite(self, name: str, data: bytes) -> int:
@@ -174,7 +187,7 @@ class MemoryDocumentStore:
         fault = self._faults.popleft() if self._faults else None
         if not self.reachable:
             fault = Fault.LOST_REQUEST
-        self._size.check(name, len(record.dump(name, change(_base(name, self.server.look(name))))))
+        self._size.check(name, len(record.dump(name, change(self.server.base(name)))))
         match fault:
             case None:
                 return self.server.write(name, seen, change)
@@ -191,13 +204,3 @@ class MemoryDocumentStore:
     async def _wait(self) -> None:
         if self._clock is not None:
             await self._clock.sleep(self._request_timeout)
-
-
-def _base(name: str, standing: tuple[int, bytes] | None) -> Record:
-    """What a write builds on; nothing of an unreadable document can be kept, and only its rightful holder comes here."""
-    if standing is None:
-        return Record()
-    try:
-        return record.load(name, standing[1], where=name, revision=str(standing[0]))
-    except DocumentUnreadable:
-        return Record()

@@ -169,15 +169,18 @@ class Stage:
         def quiesce() -> None:
             until = time.monotonic() + patience
             clean = self._quiesced(_ALMOST_DONE_MS)
-            waited = False
-            while not clean and self.gatekeeper.user_code_runs and time.monotonic() < until:
-                waited = True
-                clean = self._quiesced(_LOOK_MS)
-            if waited and not clean and not self.gatekeeper.user_code_runs:
-                clean = self._quiesced(_COMMIT_MS)  # other queries' batches are not waited for
+            if not clean and self.gatekeeper.user_code_runs:
+                clean = self._outwaited(until)
             self._say(Suspended(clean))
 
         threading.Thread(target=quiesce, name="suspend", daemon=True).start()
+
+    def _outwaited(self, until: float) -> bool:
+        """Wait for the user's code, and then for its commit: other queries' batches are not waited for."""
+        while self.gatekeeper.user_code_runs and time.monotonic() < until:
+            if self._quiesced(_LOOK_MS):
+                return True
+        return not self.gatekeeper.user_code_runs and self._quiesced(_COMMIT_MS)
 
     def _quiesced(self, within_ms: int) -> bool:
         return self._jvm is None or bool(self._jvm.dev.understudy.fence.Fence.quiesce(within_ms))
