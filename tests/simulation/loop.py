@@ -46,6 +46,21 @@ class Process:
         self.context = copy_context()
         self.context.run(_PROCESS.set, self)
 
+    @property
+    def runs(self) -> bool:
+        return self.alive and not self.frozen
+
+    def takes(self, handle: Handle) -> bool:
+        """Whether the process takes this turn now."""
+        if self.runs:
+            self.turns += 1
+            if self.turns != self.stops_at:
+                return True
+            self.stops()
+        if self.alive and self.frozen:
+            self.waiting.append(handle)
+        return self.runs
+
 
 def current() -> Process | None:
     return _PROCESS.get()
@@ -149,23 +164,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._ready.append(heapq.heappop(self._timers)[2])
         handle = self._ready.popleft()
         process = handle.process
-        if handle.cancelled() or (process is not None and not self._steps(process, handle)):
+        if handle.cancelled() or (process is not None and not process.takes(handle)):
             return
         try:
             handle.run()
         except Exception as error:  # noqa: BLE001 - as asyncio does: a callback's error is reported, and the loop goes on
             self.problems.append(f"{process.name if process else 'world'}: {error!r}")
-
-    @staticmethod
-    def _steps(process: Process, handle: Handle) -> bool:
-        """Whether the process takes this step now."""
-        if process.alive and not process.frozen:
-            process.turns += 1
-            if process.turns == process.stops_at:
-                process.stops()
-        if process.alive and process.frozen:
-            process.waiting.append(handle)
-        return process.alive and not process.frozen
 
     def _dispose(self) -> None:
         """Coroutines that were killed, or wait for ever, end here and not when they are collected: no one hears of it."""

@@ -285,9 +285,7 @@ class Bench:
         """Whoever believes that it leads, acts: unless it is frozen, for then it does nothing."""
         while True:
             await asyncio.sleep(ACTS_EVERY)
-            acting = [
-                each for each in self.candidates if each.process.alive and not each.process.frozen and each.leads()
-            ]
+            acting = [each for each in self.candidates if each.process.runs and each.leads()]
             names = [each.process.name for each in acting]
             if len(names) > 1:
                 self.found.add("two lead")

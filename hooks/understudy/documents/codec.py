@@ -20,10 +20,12 @@ _DIGITS = 16
 
 _FIELDS = frozenset({"body", "checksum", "kind", "version"})
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
 
 def canonical(value: object) -> str:
     """The one way to write ``value`` as JSON. Raises ``ValueError`` or ``TypeError`` for what JSON cannot hold."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def checksum(value: object) -> str:

@@ -129,7 +129,7 @@ def _hear_answer(turn: Turn, heard: Seen | Unseen | FloorIs | FloorUnknown | Ans
 
 
 def _go_on(turn: Turn) -> None:
-    if not turn.hinted:
+    if turn.state.hint is not None and not turn.hinted:
         turn.put(hint=None)  # known by now; kept any longer it would look like news after the next write
     leading.deadlines(turn)
     if turn.state.role is Role.LOST and turn.now >= _lost_until(turn.state):

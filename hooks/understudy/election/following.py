@@ -65,7 +65,8 @@ def stand_by(turn: Turn) -> None:
         turn.put(role=Role.CONTENDING, awaited=Awaited.FLOOR)
         turn.do(AskFloor())
         return
-    turn.put(role=Role.LOST if state.role is Role.LOST else Role.STANDBY)
+    if state.role is Role.CONTENDING:
+        turn.put(role=Role.STANDBY)
     if turn.hinted or turn.now >= state.next_at or (ripe and not state.read_failed):
         turn.read()
     elif due is None or turn.now < due:

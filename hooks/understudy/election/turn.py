@@ -45,12 +45,12 @@ class Turn:
     def reached(self) -> None:
         if self.state.unreachable:
             self.say("reachable", "the lock's store answers again")
-        self.put(unreachable=False)
+            self.put(unreachable=False)
 
     def unreached(self, what: str) -> None:
         if not self.state.unreachable:
             self.say("unreachable", what)
-        self.put(unreachable=True)
+            self.put(unreachable=True)
 
     @property
     def hinted(self) -> bool:
