@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor, StatefulProcessorHandle, StreamingQuery
 
 from tests.spark.fence_env import fence_jar
 
@@ -28,6 +29,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 def spark_session(master: str = "local[2]") -> SparkSession:
     os.environ["SPARK_DIST_CLASSPATH"] = str(fence_jar())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(master)
         .appName("rehearsal-tests")
@@ -83,6 +85,28 @@ def joined(rows: DataFrame) -> DataFrame:
     right = rows.withWatermark("t", "1 minute").withColumnRenamed("t", "u").withColumnRenamed("v", "w").alias("b")
     on = F.expr("a.k = b.k and a.v = b.w and u between t - interval 1 minute and t + interval 1 minute")
     return left.join(right, on).select("a.k", "v", "t")
+
+
+class Highest(StatefulProcessor):
+    """The highest value of each key so far."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.highest = handle.getValueState("highest", "v long")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        import pandas as pd
+
+        before = self.highest.get()
+        highest = max([frame["v"].max() for frame in rows] + ([] if before is None else [before[0]]))
+        self.highest.update((int(highest),))
+        yield pd.DataFrame({"k": [key[0]], "v": [int(highest)]})
+
+    def close(self) -> None:
+        pass
+
+
+def transformed(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("k").transformWithStateInPandas(Highest(), "k string, v long", "Append", "None")
 
 
 def stateless(rows: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ from tests.spark.rehearsal_stage import (
     play,
     spark_session,
     stateless,
+    transformed,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43]
@@ -64,6 +65,7 @@ def test_twenty_rehearsals_leave_the_checkpoint_of_another_session_byte_for_byte
         pytest.param(joined, {PROVIDER: HDFS}, id="stream-stream join"),
         pytest.param(counted, {PROVIDER: ROCKSDB, CHANGELOG: "false"}, id="rocksdb snapshots"),
         pytest.param(counted, {PROVIDER: ROCKSDB, CHANGELOG: "true", FORMAT: "2"}, id="rocksdb changelog, format 2"),
+        pytest.param(transformed, {PROVIDER: ROCKSDB, CHANGELOG: "true"}, id="transformWithState"),
         pytest.param(counted, {PROVIDER: HDFS, CHECKSUM: "true"}, id="checksums"),
         pytest.param(counted, {PROVIDER: HDFS, CHECKSUM: "false"}, id="no checksums"),
     ],

@@ -62,8 +62,20 @@ public final class OverlayFileSystem extends FileSystem {
         return new Place(Overlay.of(parts[2], getConf()), parts.length < 5 ? "" : parts[4]);
     }
 
+    /**
+     * Whether it is a real file: the metadata of {@code transformWithState} name their schema files by whole paths, which are read through
+     * the file system of the checkpoint. Such a file is read where it is, and never written.
+     */
+    private static boolean real(Path path) {
+        String scheme = path.toUri().getScheme();
+        return scheme != null && !scheme.equals(SCHEME);
+    }
+
     @Override
     public FileStatus getFileStatus(Path path) throws IOException {
+        if (real(path)) {
+            return path.getFileSystem(getConf()).getFileStatus(path);
+        }
         Place at = place(path);
         try {
             return renamed(at.overlay().upperFs().getFileStatus(at.upper()), path);
@@ -110,6 +122,9 @@ public final class OverlayFileSystem extends FileSystem {
 
     @Override
     public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+        if (real(path)) {
+            return path.getFileSystem(getConf()).open(path, bufferSize);
+        }
         Place at = place(path);
         try {
             return at.overlay().upperFs().open(at.upper(), bufferSize);
