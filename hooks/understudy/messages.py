@@ -113,7 +113,7 @@ class Standing:
     """Driver → supervisor: how ready this driver is.
 
     ``held`` says where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
-    empty), ``reason`` why not.
+    empty), ``reason`` why not. ``outdated`` names what the script has read and has changed since.
     """
 
     held: str
@@ -122,6 +122,7 @@ class Standing:
     rounds: int
     seconds: float
     reason: str = ""
+    outdated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,13 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class Outdated:
+    """Driver → supervisor: it stood by, took over, and fails before its first commit on something that changed meanwhile."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Suspended:
     """Driver → supervisor: no batch is running (``clean``), or patience ran out."""
 
@@ -190,6 +198,7 @@ Message = (
     | ClaimRefused
     | Started
     | Committed
+    | Outdated
     | Suspended
     | Ended
 )
@@ -208,6 +217,7 @@ _KINDS: dict[str, type[Message]] = {
         ClaimRefused,
         Started,
         Committed,
+        Outdated,
         Suspended,
         Ended,
     )

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -39,7 +40,14 @@ class Rig:
     """``home`` holds everything; ``said`` every message so far. Leaving the context kills whatever is left."""
 
     def __init__(
-        self, home: Path, script: str, *arguments: str, rehearse: str = "off", rounds: int = 2, every: float = 30.0
+        self,
+        home: Path,
+        script: str,
+        *arguments: str,
+        rehearse: str = "off",
+        rounds: int = 2,
+        every: float = 30.0,
+        submit: Sequence[str] = (),
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
@@ -81,6 +89,7 @@ class Rig:
                 "spark.ui.enabled=false",
                 "--conf",
                 "spark.sql.shuffle.partitions=2",
+                *submit,
             ],
         )
         environment = {

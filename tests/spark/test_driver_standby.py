@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from pathlib import Path
 from queue import Empty
 
@@ -233,3 +234,73 @@ def test_a_second_attempt_is_fenced_from_its_predecessor_in_place(tmp_path: Path
         (tmp_path / "go").touch()
         old.until(old.fence_log, "refused")
         assert not (tmp_path / "checkpoints" / "one" / "commits" / "0").exists()
+
+
+def test_two_queries_of_one_name_the_first_one_runs_and_the_script_is_told_once(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "one = rows.writeStream.queryName('same').option('checkpointLocation', 'one').format('noop').start()\n"
+        "two = rows.writeStream.queryName('same').option('checkpointLocation', 'two').format('noop').start()\n"
+        "for question in (lambda: two.isActive, lambda: two.stop()):\n"
+        "    try:\n"
+        "        question()\n"
+        "    except Exception as error:\n"
+        "        print('told:', type(error).__name__, flush=True)\n"
+        "print('active', [query.id == one.id for query in spark.streams.active], flush=True)\n"
+        "one.stop()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(Standing)
+        rig.lead()
+        rig.until(rig.output, "active [True]")
+        assert rig.text().count("told: IllegalArgumentException") == 2
+        assert rig.wait_for(Ended).code == 0
+
+
+def test_a_query_that_is_started_again_and_again_is_one_query(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "for round in range(4):\n"
+        "    try:\n"
+        "        query = rows.writeStream.queryName('again').foreachBatch(lambda batch, number: 1 // (round > 2)).start()\n"
+        "        query.processAllAvailable()\n"
+        "        print('through', round, len(spark.streams.active), flush=True)\n"
+        "        query.stop()\n"
+        "    except Exception as error:\n"
+        "        print('failed', round, type(error).__name__, flush=True)\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(Standing)
+        rig.lead()
+        rig.until(rig.output, "through 3 1")
+        assert [line for line in rig.text().splitlines() if line.startswith("failed")] == [
+            f"failed {number} StreamingQueryException" for number in range(3)
+        ]
+        assert rig.wait_for(Ended).code == 0
+
+
+def test_a_connect_session_is_refused_with_the_reason(tmp_path: Path) -> None:
+    script = "from pyspark.sql import SparkSession\nSparkSession.builder.remote('sc://elsewhere').getOrCreate()\n"
+    with Rig(tmp_path, script) as rig:
+        ended = rig.wait_for(Ended)
+        assert ended.fatal
+        assert "SparkSession.builder.remote('sc://elsewhere')" in ended.error
+        assert "a Spark Connect session has its driver elsewhere" in ended.error
+
+
+def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path: Path) -> None:
+    tmp_path.joinpath("lib").mkdir()
+    (tmp_path / "lib" / "wanted.py").write_text("ANSWER = 41\n")
+    (tmp_path / "lib" / "unwanted.py").write_text("")
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("packed/__init__.py", "MORE = 1\n")
+    script = (
+        "import importlib.util, wanted, packed\n"
+        "print('imported', wanted.ANSWER + packed.MORE, importlib.util.find_spec('unwanted'), flush=True)\n"
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "print('on workers', spark.sparkContext.range(1).map(lambda _: __import__('wanted').ANSWER).collect(), flush=True)\n"
+    )
+    with Rig(tmp_path, script, submit=("--py-files", "lib/wanted.py,packed.zip")) as rig:
+        rig.until(rig.output, "imported 42 None")
+        rig.until(rig.output, "on workers [41]")

@@ -14,7 +14,7 @@ import pyspark
 import pytest
 
 from tests.spark import s3
-from tests.spark.test_run import SCRIPT, Replicas, everything_once
+from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.environment import find_java
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

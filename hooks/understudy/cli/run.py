@@ -116,6 +116,10 @@ def run(
     rehearse: Annotated[str, typer.Option(help="What standbys rehearse on: live, synthetic, plan or off.")] = "live",
     rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 4,
     rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
+    standby_max_age: Annotated[
+        float,
+        typer.Option(help="Seconds after which a standby's script runs again from the top, one standby at a time."),
+    ] = 3600.0,
     stop_patience: Annotated[
         float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
     ] = 0.5,
@@ -164,6 +168,7 @@ def run(
         checkpoints=checkpoints,
         scratch=scratch,
         standby_executors=standby_executors,
+        standby_max_age=standby_max_age,
     )
     if not listen and settings.in_cluster:
         listen = "0.0.0.0:8080"  # the pod's own network namespace; a NetworkPolicy says who may

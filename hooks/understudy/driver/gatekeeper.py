@@ -39,6 +39,11 @@ class Gatekeeper:
         self.asked = True
         return self._standing()
 
+    @property
+    def stands_by(self) -> bool:
+        """As ``standing``, without a question of the script's."""
+        return self._standing() is State.STANDBY
+
     def token(self) -> Token:
         view = self._reader.read()
         return view.token if view is not None else Token(0, 0)

@@ -53,16 +53,23 @@ def refuse_foreign_fence(settings: Mapping[str, str | None], where: str) -> None
             )
 
 
+def refuse_connect(where: str) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        "a Spark Connect session has its driver elsewhere, and there is nothing here to fail over",
+        where=where,
+        remedy="Let the script make a classic session",
+    )
+
+
 def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> None:
     """Make every JVM that PySpark starts in this process a fenced member of the replica.
 
     ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session.
     The jar goes onto the class path through ``SPARK_DIST_CLASSPATH``, which no setting of the user's can displace.
     """
-    if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
-        raise EnvironmentProblem(
-            "Spark Connect sessions have no driver of their own to fail over", where="SPARK_REMOTE", remedy="Unset it"
-        )
+    for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if os.environ.get(variable):
+            raise refuse_connect(variable)
     class_path = os.environ.get("SPARK_DIST_CLASSPATH")
     os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)

@@ -8,12 +8,15 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from understudy.clock import instant
 from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.importing import make_importable, python_files
 from understudy.driver.jvm import prepare, refuse_foreign_fence
+from understudy.driver.outdated import first_line
 from understudy.driver.patches import install
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.stage import Stage
@@ -86,9 +89,10 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
     install(stage, gatekeeper, spec.checkpoints)
+    make_importable(python_files(spec.submit))
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
     try:
-        code, error = _play(script, spec.arguments)
+        code, error = _play(script, spec.arguments, stage.suspect)
         if code == 0 and gatekeeper.asked:
             stage.settle()  # a script that ends on a standby has its queries started, like everywhere, before it ends
     except LeadershipLost as lost:
@@ -97,8 +101,8 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     return code
 
 
-def _play(script: Path, arguments: list[str]) -> tuple[int, str]:
-    """Run the script as the interpreter would; its exit code, and the last line of what went wrong."""
+def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> tuple[int, str]:
+    """Run the script as the interpreter would; its exit code, and the last line of what went wrong. ``failed`` gets the error."""
     sys.argv = [str(script), *arguments]
     sys.path[0] = str(script.parent)
     try:
@@ -116,7 +120,8 @@ def _play(script: Path, arguments: list[str]) -> tuple[int, str]:
         raise
     except BaseException as error:  # noqa: BLE001 - reported as the interpreter would
         traceback.print_exc()
-        return 1, f"{type(error).__name__}: {error}".splitlines()[0]
+        failed(error)
+        return 1, first_line(error)
     return 0, ""
 
 

@@ -12,16 +12,32 @@ from typing import Any
 
 from pyspark import RDD
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
 from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.jvm import refuse_connect
 from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
+from understudy.driver.statements import has_side_effects
 
 #: Batch writers that reach the sink by themselves; the shorthands (``parquet``, ``csv`` …) reach it too, each by its own call.
 _BATCH_WRITERS = ("save", "saveAsTable", "insertInto", "parquet", "csv", "json", "orc", "text", "xml", "jdbc")
+_CATALOG_CHANGES = (
+    "createTable",
+    "createExternalTable",
+    "createDatabase",
+    "dropTable",
+    "dropView",
+    "dropDatabase",
+    "truncateTable",
+    "analyzeTable",
+    "recoverPartitions",
+)
+_BATCH_READERS = ("load", "parquet", "csv", "json", "orc", "text", "xml")
 _BATCH_WRITERS_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _RDD_WRITERS = (
     "saveAsTextFile",
@@ -35,30 +51,6 @@ _RDD_WRITERS = (
     "foreachPartition",
 )
 
-#: Commands of Spark SQL that change nothing anyone else can see; every other command waits for the grant.
-_HARMLESS = (
-    "Show",
-    "Describe",
-    "Desc",
-    "Explain",
-    "Set",
-    "Reset",
-    "Use",
-    "List",
-    "Refresh",
-    "Cache",
-    "Uncache",
-    "Clear",
-)
-_TEMPORARY = (
-    "CreateViewCommand",
-    "CreateTempViewUsing",
-    "CreateFunctionCommand",
-    "SetNamespaceCommand",
-    "CreateVariable",
-    "SetVariable",
-)
-
 
 def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> None:
     _patch_starts(stage, given_checkpoints)
@@ -66,6 +58,8 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> Non
     _patch_questions(stage)
     _patch_batch_writers(gatekeeper)
     _patch_sql(gatekeeper)
+    _patch_reads(stage)
+    _patch_sessions()
 
 
 def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
@@ -165,6 +159,32 @@ def _patch_questions(stage: Stage) -> None:
     _replace(StreamingQueryManager, "awaitAnyTermination", await_any)
 
 
+def _patch_reads(stage: Stage) -> None:
+    def remembered(stock: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+        @functools.wraps(stock)
+        def call(*arguments: Any, **options: Any) -> DataFrame:
+            frame = stock(*arguments, **options)
+            stage.read(frame)
+            return frame
+
+        return call
+
+    for name in _BATCH_READERS:
+        setattr(DataFrameReader, name, remembered(vars(DataFrameReader)[name]))
+
+
+def _patch_sessions() -> None:
+    stock = SparkSession.Builder.getOrCreate
+
+    def get_or_create(self: SparkSession.Builder) -> SparkSession:
+        remote = self._options.get("spark.remote")
+        if remote or str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
+            raise refuse_connect(f"SparkSession.builder{f'.remote({remote!r})' if remote else ''}")
+        return stock(self)
+
+    _replace(SparkSession.Builder, "getOrCreate", get_or_create)
+
+
 def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
     def gated(stock: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(stock)
@@ -185,6 +205,10 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
                     setattr(each, name, gated(vars(each)[name]))
     for name in ("foreach", "foreachPartition"):
         setattr(ClassicDataFrame, name, gated(getattr(ClassicDataFrame, name)))
+    MergeIntoWriter.merge = gated(MergeIntoWriter.merge)  # type: ignore[method-assign]
+    for name in _CATALOG_CHANGES:
+        if name in vars(Catalog):  # Spark 4.2 has more of them than 4.1
+            setattr(Catalog, name, gated(vars(Catalog)[name]))
 
 
 def _patch_sql(gatekeeper: Gatekeeper) -> None:
@@ -197,44 +221,6 @@ def _patch_sql(gatekeeper: Gatekeeper) -> None:
             return stock(self, sqlQuery, *arguments, **options)
 
     _replace(SparkSession, "sql", sql)
-
-
-def has_side_effects(session: SparkSession, text: str) -> bool:
-    """Whether a statement changes something others can see, by Spark's own parser. What it cannot parse, Spark reports."""
-    jsession: Any = session._jsparkSession  # noqa: SLF001
-    try:
-        plan = jsession.sessionState().sqlParser().parsePlan(text)
-    except Exception:  # noqa: BLE001 - Spark's own error is better than ours, and comes next
-        return False
-    kind = str(plan.getClass().getSimpleName())
-    jvm: Any = session._jvm  # noqa: SLF001
-    command = jvm.java.lang.Class.forName(
-        "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
-    )
-    changes = command.isInstance(plan) or kind in ("InsertIntoStatement", "MergeIntoTable")
-    if not changes or kind.startswith(_HARMLESS):
-        return False
-    if kind in _TEMPORARY:
-        return not any(word in text.upper().split() for word in ("TEMPORARY", "TEMP", "USE", "VARIABLE", "VAR"))
-    return not _exists_already(session, plan, kind)
-
-
-#: ``CREATE`` statements that do nothing when the object exists, and how Spark's plans call that flag.
-_IF_NOT_EXISTS = {
-    "CreateTable": "ignoreIfExists",
-    "CreateTableAsSelect": "ignoreIfExists",
-    "CreateNamespace": "ifNotExists",
-}
-
-
-def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
-    """``CREATE … IF NOT EXISTS`` of something that exists does nothing."""
-    if kind not in _IF_NOT_EXISTS or not getattr(plan, _IF_NOT_EXISTS[kind])():
-        return False
-    jvm: Any = session._jvm  # noqa: SLF001
-    parts = jvm.scala.jdk.javaapi.CollectionConverters.asJava(plan.name().nameParts())
-    name = ".".join(str(part) for part in parts)
-    return session.catalog.databaseExists(name) if kind == "CreateNamespace" else session.catalog.tableExists(name)
 
 
 def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:

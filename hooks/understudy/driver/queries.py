@@ -94,7 +94,9 @@ def _java_conf(session: Any) -> Any:
 
 @dataclass(slots=True)
 class Deferred:
-    """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised."""
+    """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised, ``told`` whether the
+    script knows: Spark would have raised it at ``start()``, once.
+    """
 
     writer: DataStreamWriter
     path: str | None
@@ -104,6 +106,7 @@ class Deferred:
     scene: Scene
     query: StreamingQuery | None = None
     error: BaseException | None = None
+    told: bool = False
     begun: threading.Event = field(default_factory=threading.Event)
     recovery: threading.Lock = field(default_factory=threading.Lock)
     recovered: int = 0
@@ -115,6 +118,11 @@ class Deferred:
     @property
     def name(self) -> str:
         return self.sink.options.get("queryname") or Path(self.checkpoint).name
+
+    def excludes(self, other: Deferred) -> bool:
+        """Whether Spark refuses to run both: of one name, or from one checkpoint. Then the first to be started wins."""
+        name = self.sink.options.get("queryname")
+        return self.checkpoint == other.checkpoint or (name is not None and name == other.sink.options.get("queryname"))
 
     @property
     def roots(self) -> list[str]:

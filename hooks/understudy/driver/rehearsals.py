@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from understudy.messages import Message, Standing
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from understudy.driver.queries import Deferred
 
 #: A script that has deferred a query and asks nothing for this long is taken to have declared all of them, in seconds.
@@ -38,6 +40,7 @@ class Rehearsals:
         self._last_added = 0.0
         self._held = ""
         self._thread: threading.Thread | None = None
+        self._reads: Any = None  # the JVM's StaticReads, from the first frame on
 
     def add(self, deferred: Deferred) -> None:
         with self._lock:
@@ -51,12 +54,24 @@ class Rehearsals:
         """The script waits at ``where``: nothing more is going to be declared before the grant."""
         self._held = where
         self._wake.set()
-        if not self._deferred:
-            self._say(
-                Standing(
-                    where, rehearsed=False, how="", rounds=0, seconds=0.0, reason=f"held at {where}, not rehearsed"
-                )
-            )
+        if self._deferred:
+            return
+        self._only_held()
+        if self._thread is None and not self._cancelled.is_set():
+            self._thread = threading.Thread(target=self._only_look, name="rehearsals", daemon=True)
+            self._thread.start()
+
+    @property
+    def waited(self) -> bool:
+        """Whether anything of the script has waited for a grant."""
+        return bool(self._held or self._deferred)
+
+    def read(self, frame: DataFrame) -> None:
+        """The script has made a frame that may read files in batch."""
+        with self._lock:
+            if self._reads is None:
+                self._reads = frame.sparkSession._jvm.dev.understudy.rehearsal.StaticReads()  # type: ignore[union-attr] # noqa: SLF001
+        self._reads.add(frame._jdf)  # noqa: SLF001
 
     def cancel(self) -> None:
         """Cancel at once and for good. Waits for nothing."""
@@ -87,6 +102,28 @@ class Rehearsals:
             if self._cancelled.wait(pause):
                 return
 
+    def _only_held(self, outdated: str = "") -> None:
+        reason = f"held at {self._held}, not rehearsed"
+        self._say(
+            Standing(self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=outdated)
+        )
+
+    def _only_look(self) -> None:
+        """Nothing can be rehearsed of a script that is held before it declares a query, and it grows old all the same."""
+        while not self._cancelled.wait(self._every):
+            if outdated := self._outdated():
+                self._only_held(outdated)
+
+    def _outdated(self) -> str:
+        """What the script has read and has changed since, in words."""
+        if self._reads is None:
+            return ""
+        try:
+            place = str(self._reads.changed())
+        except Exception:  # noqa: BLE001 - a store that does not answer now is asked again next time
+            return ""
+        return f"{place} has changed since the script read it" if place else ""
+
     def _round(self, number: int) -> bool:
         """One round of every query, all at the same time as in a takeover. True if it failed."""
         began = time.monotonic()
@@ -111,7 +148,8 @@ class Rehearsals:
             return True
         kinds = ",".join(sorted(set(how.values())))
         reason = "; ".join(f"{cast[index].name}: {text}" for index, text in errors.items())
-        self._say(Standing(self._held, not errors, kinds, number, time.monotonic() - began, reason))
+        seconds = time.monotonic() - began
+        self._say(Standing(self._held, not errors, kinds, number, seconds, reason, self._outdated()))
         return bool(errors)
 
     def _rehearsal(self, index: int, deferred: Deferred) -> Any:

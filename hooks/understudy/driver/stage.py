@@ -9,22 +9,24 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Self
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from understudy.driver.executors import ask_for
 from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.outdated import first_line, outdated
 from understudy.driver.queries import Deferred
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.standin import StandIn, is_log_conflict
 from understudy.errors import LeadershipLost
 from understudy.fencing.gate import State
-from understudy.messages import ClaimRefused, Committed, Message, Roots, Started, Suspended
+from understudy.messages import ClaimRefused, Committed, Message, Outdated, Roots, Started, Suspended
 
 #: How often a rightful leader restarts a query that met a predecessor's late write. More means someone outside the election.
 _CONFLICT_RESTARTS = 2
@@ -60,12 +62,18 @@ class Stage:
         self._deferred: list[Deferred] = []
         self._claimed: set[str] = set()
         self._taken_over = False
+        self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
         self._reclaim = threading.Event()
 
     def attached(self, jvm: Any) -> None:
         self._jvm = jvm
 
     # The script's side.
+
+    def read(self, frame: DataFrame) -> None:
+        """The script has made a frame of a reader's. What a leader has read is its own affair, as in Spark."""
+        if self.gatekeeper.stands_by:
+            self._rehearsals.read(frame)
 
     def start(self, deferred: Deferred) -> StreamingQuery:
         """What ``DataStreamWriter.start()`` returns: the real query of a leader, or a stand-in."""
@@ -84,6 +92,8 @@ class Stage:
             raise deferred.error
         with self._lock:
             first = not self._deferred
+            # A script that starts its query again whenever it ends has one, not a thousand.
+            self._deferred = [each for each in self._deferred if each.checkpoint != deferred.checkpoint]
             self._deferred.append(deferred)
         if first:
             self._say(Started(1, claimed, time.monotonic() - began))
@@ -99,6 +109,7 @@ class Stage:
                 self.gatekeeper.pass_through()
         if deferred.query is None:
             assert deferred.error is not None
+            deferred.told = True
             raise deferred.error
         return deferred.query
 
@@ -133,7 +144,8 @@ class Stage:
         with self._lock:
             deferred = list(self._deferred)
         for each in deferred:
-            self.real(each)
+            if not each.told:
+                self.real(each)
 
     # The supervisor's side.
 
@@ -147,6 +159,7 @@ class Stage:
                 return
             self._taken_over = True
             deferred = list(self._deferred)
+            self._may_be_outdated = self._rehearsals.waited
         if self._executors:
             threading.Thread(target=ask_for, args=(self._executors,), name="executors", daemon=True).start()
         if deferred:
@@ -205,12 +218,16 @@ class Stage:
                 each.begun.set()
             return time.monotonic() - began
         claimed = time.monotonic() - began
-        starters = [threading.Thread(target=self._start_one, args=(each,)) for each in deferred]
+        starters = [threading.Thread(target=self._start_all, args=(each,)) for each in _in_line(deferred)]
         for starter in starters:
             starter.start()
         for starter in starters:
             starter.join()
         return claimed
+
+    def _start_all(self, line: list[Deferred]) -> None:
+        for each in line:
+            self._start_one(each)
 
     def _start_one(self, deferred: Deferred) -> None:
         try:
@@ -227,6 +244,7 @@ class Stage:
                 deferred.query = deferred.begin()
         except BaseException as error:  # noqa: BLE001 - kept for the script's thread, which raises it
             deferred.error = error
+            self.suspect(error)
         finally:
             deferred.begun.set()
 
@@ -277,13 +295,20 @@ class Stage:
         while (query := deferred.query) is not None:
             try:
                 query.awaitTermination()
-            except StreamingQueryException:
+            except StreamingQueryException as error:
                 if not self.recover(deferred, query):
+                    self.suspect(error)
                     return
             except BaseException:  # noqa: BLE001 - the JVM is gone; the supervisor sees to it
                 return
             else:
                 return
+
+    def suspect(self, error: BaseException) -> None:
+        """Tell the supervisor of an error that a script begun now would not meet, while nothing of ours is committed yet."""
+        if self._may_be_outdated and (meaning := outdated(error)):
+            self._may_be_outdated = False
+            self._say(Outdated(f"{meaning}: {first_line(error)}"))
 
     def _report_first_commit(self, began: float) -> None:
         """Follow the fence's own log: it says what landed, on every file system alike."""
@@ -294,9 +319,20 @@ class Stage:
                     root, commits, batch = str(written["path"]).rpartition("/commits/")
                     landed = written["op"] == "publish" and written["outcome"] == "accepted"
                     if commits and landed and written["token"] == mine:
+                        self._may_be_outdated = False
                         self._say(Committed(root, int(batch), time.monotonic() - began))
                         return
                 time.sleep(0.02)
+
+
+def _in_line(deferred: Iterable[Deferred]) -> list[list[Deferred]]:
+    """What may start at the same time, and what only one after the other, as the script had it."""
+    lines: list[list[Deferred]] = []
+    for each in deferred:
+        joined = [line for line in lines if any(each.excludes(other) for other in line)]
+        lines = [line for line in lines if line not in joined]
+        lines.append([*(other for line in joined for other in line), each])
+    return lines
 
 
 class _Follow:

@@ -25,7 +25,8 @@ class Replica:
     """What one replica says of itself. ``since`` and ``rehearsed_at`` are wall-clock seconds, for people.
 
     ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot. ``address`` is
-    where its probes and metrics are served, as host:port, empty if nowhere.
+    where its probes and metrics are served, as host:port, empty if nowhere. ``script_since`` is when its script began, s since 1970;
+    0 where that is not told.
     """
 
     holder: str
@@ -43,6 +44,7 @@ class Replica:
     boot: str
     since: float
     address: str = ""
+    script_since: float = 0.0
 
     @property
     def name(self) -> str:
@@ -53,7 +55,7 @@ class Replica:
     def decode(cls, text: str) -> Replica:
         """Raises ``DocumentUnreadable``."""
         _, body = codec.decode(_KIND, text)
-        values: dict[str, Any] = {"address": "", **body}
+        values: dict[str, Any] = {"address": "", "script_since": 0.0, **body}
         for item in fields(cls):
             if type(values.get(item.name)) not in _TYPES[str(item.type)]:
                 raise DocumentUnreadable(f"a replica's {item.name} is {values.get(item.name)!r}")

@@ -31,7 +31,8 @@ from understudy.messages import (
 from understudy.processes import time_namespace
 from understudy.supervisor import restart
 from understudy.supervisor.child import Driver
-from understudy.supervisor.happenings import Died, Exited, Finished, Happening, Heard, JobEnded
+from understudy.supervisor.freshness import Due, Freshness
+from understudy.supervisor.happenings import Aged, Died, Exited, Finished, Happening, Heard, JobEnded
 from understudy.supervisor.health import Health
 from understudy.supervisor.places import Place
 from understudy.supervisor.roster import Roster
@@ -44,6 +45,8 @@ _YIELD = 15.0
 _COMMITS_NOTED_EVERY = 60.0
 #: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
 _LOOK_FIRST = 1.0
+#: Seconds between two looks at whether a standby has become too old.
+_LOOK_FRESH = 5.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
 _LOOK_AGAIN = 0.25
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
@@ -84,6 +87,8 @@ class Drivers:
         self.spawning: asyncio.Task[None] | None = None
         self._standing = _NOT_REHEARSED
         self._rehearsed_at = 0.0
+        self._freshness = Freshness(settings.standby_max_age, settings.submit, place.mounts, clock)
+        self._due: Due | None = None
         self._suspended = asyncio.Event()
         self._standby_failures = 0
 
@@ -112,7 +117,28 @@ class Drivers:
                 break
             await asyncio.sleep(_LOOK_AGAIN)
         if self.seat.driver is None and self._term.epoch is None:  # a leader's starts under a token of its own
+            self._freshness.began(self._due)
+            self._due = None
+            self._roster.began()
             self.seat.start(idle=leader is not None)
+
+    async def look_after_age(self) -> None:
+        """Ask the loop to run a standby's script again, when it is due and its turn."""
+        while True:
+            await asyncio.sleep(_LOOK_FRESH)
+            driver, due = self.seat.driver, self._freshness.due()
+            if due is None or driver is None or self._leader_elsewhere() is None:
+                continue
+            if await self._roster.may_begin_again(rehearsed=self._standing.rehearsed, urgent=due.urgent):
+                self._happen(Aged(driver, due))
+
+    async def begin_again(self, due: Due) -> None:
+        """End a standby's driver, which has become too old, and start another."""
+        self._log.say("begins-again", due.reason)
+        self._due = due
+        await self.bury()
+        await self.publish()
+        self.respawn()
 
     # What it says, and what others are told of it.
 
@@ -151,6 +177,7 @@ class Drivers:
                 driver.kill_now(f"a driver does not say {other}")
 
     async def _note_standing(self, driver: Driver, standing: Standing) -> None:
+        self._freshness.note(standing)
         changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
         self._standing = standing
         if standing.rehearsed:

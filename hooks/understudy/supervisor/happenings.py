@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from understudy.ha.job import Job
     from understudy.messages import Message
     from understudy.supervisor.child import Driver
+    from understudy.supervisor.freshness import Due
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,16 @@ class RestartDue:
     """The pause before our driver starts again in place is over; ``token`` is the one its predecessor had."""
 
     token: Token
+    #: What others have rehearsed is as old as what has just failed here.
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """A standby's driver has become too old to lead."""
+
+    driver: Driver
+    due: Due
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +93,4 @@ class Stop:
     why: str
 
 
-Happening = Led | Lost | Heard | Exited | Died | RestartDue | Finished | JobEnded | Met | Stop
+Happening = Led | Lost | Heard | Exited | Died | RestartDue | Aged | Finished | JobEnded | Met | Stop

@@ -21,6 +21,7 @@ from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive
 from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.freshness import mounted
 from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
 
@@ -50,7 +51,7 @@ class Place:
 
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
-    be seen. ``look_up_revision`` asks again. ``native`` is there when executors are pods.
+    be seen. ``look_up_revision`` asks again. ``native`` is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
     """
 
     holder: str
@@ -66,6 +67,7 @@ class Place:
     workload: str = ""
     revision: int = 0
     native: Native | None = None
+    mounts: tuple[Path, ...] = ()
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
     def executors(self, submit: tuple[str, ...]) -> Executors:
@@ -150,6 +152,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
         revision=rollout.revision,
         look_up_revision=rollout.look,
         native=native,
+        mounts=mounted(),
     )
 
 

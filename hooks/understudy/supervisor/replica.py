@@ -30,11 +30,12 @@ from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.replicas import ReplicaStore
-from understudy.messages import ClaimRefused, Reclaim
+from understudy.messages import ClaimRefused, Outdated, Reclaim
 from understudy.supervisor import restart
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.drivers import Drivers
 from understudy.supervisor.happenings import (
+    Aged,
     Died,
     Exited,
     Finished,
@@ -103,6 +104,7 @@ class Replica:
         )
         self._seat = self._drivers.seat
         self._detected = False
+        self._afresh: int | None = None  # the epoch in which the script was run again for what it had read
         self._ended_job: Job | None = None  # found ended while claiming
 
     # The elector's calls: synchronous, and quick.
@@ -138,7 +140,10 @@ class Replica:
                 loop.add_signal_handler(number, self._told_to_stop, number.name)
             tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
             tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
-            tasks.append(asyncio.create_task(self._drivers.note_commits()))
+            tasks += [
+                asyncio.create_task(self._drivers.note_commits()),
+                asyncio.create_task(self._drivers.look_after_age()),
+            ]
             self._drivers.respawn()
             return await self._handle()
         except UnderstudyError as error:
@@ -199,7 +204,7 @@ class Replica:
                 return await self._lead(epoch)
             case Lost(reason):
                 await self._step_down(reason)
-            case Heard() | Exited() | Died() | RestartDue() | Finished():
+            case Heard() | Exited() | Died() | RestartDue() | Aged() | Finished():
                 return await self._answer_driver(happening)
             case JobEnded(job):
                 return self._already_ended(job)
@@ -215,8 +220,12 @@ class Replica:
                 pass  # it led while we did not; now we do, so it is gone
         return None
 
-    async def _answer_driver(self, happening: Heard | Exited | Died | RestartDue | Finished) -> int | None:
+    async def _answer_driver(self, happening: Heard | Exited | Died | RestartDue | Aged | Finished) -> int | None:
         match happening:
+            case Heard(driver, Outdated(reason)) if driver is self._seat.driver and self._term.epoch is not None:
+                await self._begin_afresh(reason, self._term.epoch)
+            case Aged(driver, due) if driver is self._seat.driver and self._may_wait():
+                await self._drivers.begin_again(due)
             case Heard(driver, ClaimRefused(root, why, token)) if driver is self._seat.driver:
                 await self._claim_refused(root, why, Token.from_int(token))
             case Heard(driver, message) if driver is self._seat.driver:
@@ -225,8 +234,8 @@ class Replica:
                 await self._drivers.exited(driver, status)
             case Died(reason, token) if self._leads_under(token):
                 return await self._recover(reason)
-            case RestartDue(token) if self._leads_under(token):
-                await self._restart()
+            case RestartDue(token, in_place) if self._leads_under(token):
+                await self._restart(in_place=in_place)
             case Finished(token) if self._leads_under(token):
                 return await self._end_job(Status.FINISHED, "the script ended")
             case _:
@@ -341,8 +350,20 @@ class Replica:
         self._drivers.respawn(pause)
         return True
 
-    async def _restart(self) -> None:
-        if await self._handed_over(0.0):  # somebody has rehearsed meanwhile
+    def _may_wait(self) -> bool:
+        """Whether somebody else leads, as far as is known, and nothing says that we are about to."""
+        return self._term.epoch is None and not self._detected and self._leader_elsewhere() is not None
+
+    async def _begin_afresh(self, reason: str, epoch: int) -> None:
+        """What stood by has failed on what changed meanwhile: run the script again, once, at no cost to the restarts it has left."""
+        if self._afresh != epoch:
+            self._afresh = epoch
+            self._log.say("begins-afresh", reason, epoch=epoch)
+            await self._drivers.bury()
+            self._happenings.put_nowait(RestartDue(self._term.token, in_place=True))
+
+    async def _restart(self, *, in_place: bool) -> None:
+        if not in_place and await self._handed_over(0.0):  # somebody has rehearsed meanwhile
             return
         if self._term.epoch is not None and await self._begin_attempt(self._term.epoch):
             token = self._term.token

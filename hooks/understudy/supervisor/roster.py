@@ -38,10 +38,14 @@ class Roster:
         self._clock = clock
         self._log = log
         self._is_dead = is_dead
-        self._since = time.time()
+        self._since = self._script_since = time.time()
         self._holder = place.holder
         self._published: Replica | None = None
         self._published_at = 0.0
+
+    def began(self) -> None:
+        """A script of ours begins from the top."""
+        self._script_since = time.time()
 
     async def publish(self, standing: Standing, rehearsed_at: float, *, leads: bool) -> None:
         """Say how things stand, if others do not know it yet. A backend that does not answer costs a line in the log."""
@@ -61,6 +65,7 @@ class Roster:
             boot=boot_id(),
             since=self._since,
             address=self._place.address,
+            script_since=self._script_since,
         )
         if not self._news(entry):
             return
@@ -84,6 +89,20 @@ class Roster:
                 return max(ready, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
         return None
 
+    async def may_begin_again(self, *, rehearsed: bool, urgent: bool) -> bool:
+        """Whether this standby's turn has come to run its script again: the others are as ready as they get, and none began earlier.
+
+        So it is one at a time: whoever begins again is not ready, and began last. One that is rehearsed and the only one stays,
+        unless it is ``urgent``. False where the documents cannot be read.
+        """
+        with suppress(UnderstudyError):
+            others = [each for each in await self._others() if each.role == "standby" and not self._is_dead(each)]
+            ready = all(each.rehearsed or each.reason for each in others)
+            first = all((self._script_since, self._holder) < (each.script_since, each.holder) for each in others)
+            spare = urgent or not rehearsed or any(each.rehearsed for each in others)
+            return ready and first and spare
+        return False
+
     async def standbys(self) -> list[str]:
         """Starts of the supervisors that stand by, as far as they said so. None of them when that cannot be read."""
         with suppress(UnderstudyError):
@@ -101,6 +120,10 @@ class Roster:
         before = self._published
         if before is None or self._clock.now() - self._published_at > _REFRESH:
             return before != entry
-        return (before.role, before.rehearsed, before.how, before.held, before.reason, before.rounds.bit_length()) != (
-            *(entry.role, entry.rehearsed, entry.how, entry.held, entry.reason, entry.rounds.bit_length()),
-        )
+        return _told(before) != _told(entry)
+
+
+def _told(entry: Replica) -> tuple[object, ...]:
+    """What others are told of at once."""
+    rounds = entry.rounds.bit_length()
+    return entry.role, entry.rehearsed, entry.how, entry.held, entry.reason, entry.script_since, rounds

@@ -15,7 +15,7 @@ REHEARSALS = ("live", "synthetic", "plan", "off")
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """One replica's settings. ``rehearse_every`` and ``stop_patience`` in seconds; ``restart_window`` too.
+    """One replica's settings. ``rehearse_every``, ``stop_patience``, ``restart_window`` and ``standby_max_age`` in seconds.
 
     ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
     for the pod's own.
@@ -43,6 +43,7 @@ class RunSettings:
     checkpoints: str = ""
     scratch: str = ""
     standby_executors: int = 1
+    standby_max_age: float = 3600.0
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
@@ -74,7 +75,7 @@ class RunSettings:
                 raise SettingsError(
                     f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"
                 )
-        for name in ("rehearse_every", "stop_patience", "restart_delay", "restart_window"):
+        for name in ("rehearse_every", "stop_patience", "restart_delay", "restart_window", "standby_max_age"):
             if not getattr(self, name) > 0:
                 raise SettingsError(
                     f"{getattr(self, name)} s is not above 0", where=f"--{name.replace('_', '-')}", remedy="Raise it"

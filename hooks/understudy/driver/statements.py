@@ -1,0 +1,74 @@
+"""Which statements of SQL change something that others can see, as Spark's own parser understands them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+#: Commands that look, or that change this session alone: what their plans are called, or how that begins.
+_LOOKS = ("Show", "Describe", "Desc", "Explain", "List", "Refresh", "Cache", "Uncache", "Clear")
+_OF_THE_SESSION = frozenset(
+    "SetCommand ResetCommand SetCatalogAndNamespace SetNamespaceCommand SetCatalogCommand AddJarsCommand AddFilesCommand"
+    " AddArchivesCommand CreateViewCommand CreateTempViewUsing CreateVariable SetVariable DropVariable".split()
+)
+#: Commands that do one or the other, and say so themselves.
+_MAY_BE_TEMPORARY = frozenset(("CreateFunctionCommand", "CreateSQLFunctionCommand", "DropFunctionCommand"))
+
+#: Plans that change something, or may, and are no commands. Nobody knows what a procedure does, or a text made up at run time.
+_CHANGES = frozenset(("InsertIntoStatement", "InsertIntoDir", "MergeIntoTable", "Call", "UnresolvedExecuteImmediate"))
+
+#: ``CREATE`` statements that do nothing when the object exists, and how Spark's plans call that flag.
+_IF_NOT_EXISTS = {
+    "CreateTable": "ignoreIfExists",
+    "CreateTableAsSelect": "ignoreIfExists",
+    "CreateNamespace": "ifNotExists",
+}
+
+
+def has_side_effects(session: SparkSession, text: str) -> bool:
+    """Whether a statement changes something others can see. What Spark cannot parse, it reports itself.
+
+    Temporary views and variables are the session's own, and ``CREATE … IF NOT EXISTS`` of what exists changes nothing.
+    """
+    jsession: Any = session._jsparkSession  # noqa: SLF001
+    try:
+        plan = jsession.sessionState().sqlParser().parsePlan(text)
+    except Exception:  # noqa: BLE001 - Spark's own error is better than ours, and comes next
+        return False
+    jvm: Any = session._jvm  # noqa: SLF001
+    command = jvm.java.lang.Class.forName(
+        "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
+    )
+    return any(_changes(session, node, kind, command) for node, kind in _nodes(jvm, plan))
+
+
+def _nodes(jvm: Any, plan: Any) -> Iterator[tuple[Any, str]]:
+    """The plan's nodes with what they are called: a query may hold several inserts. What only looks is not looked into."""
+    kind = str(plan.getClass().getSimpleName())
+    yield plan, kind
+    if not kind.startswith(_LOOKS):
+        for child in jvm.scala.jdk.javaapi.CollectionConverters.asJava(plan.children()):
+            yield from _nodes(jvm, child)
+
+
+def _changes(session: SparkSession, plan: Any, kind: str, command: Any) -> bool:
+    if kind in _CHANGES:
+        return True
+    if not command.isInstance(plan) or kind.startswith(_LOOKS) or kind in _OF_THE_SESSION:
+        return False
+    if kind in _MAY_BE_TEMPORARY:
+        return not plan.isTemp()
+    return not _exists_already(session, plan, kind)
+
+
+def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
+    if kind not in _IF_NOT_EXISTS or not getattr(plan, _IF_NOT_EXISTS[kind])():
+        return False
+    jvm: Any = session._jvm  # noqa: SLF001
+    of_namespace = kind == "CreateNamespace"
+    parts = plan.name().multipartIdentifier() if of_namespace else plan.name().nameParts()
+    quoted = [str(part).replace("`", "``") for part in jvm.scala.jdk.javaapi.CollectionConverters.asJava(parts)]
+    name = ".".join(f"`{part}`" for part in quoted)
+    return session.catalog.databaseExists(name) if of_namespace else session.catalog.tableExists(name)

@@ -1,0 +1,118 @@
+"""When a standby's script has to run again from the top: it began long ago, or what it began with is no longer so."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.clock import Clock
+from understudy.messages import Standing
+from understudy.submit import option
+
+#: A rehearsal may fail once because the leader went on meanwhile; twice in a row it does not.
+_FAILURES = 2
+#: Between two runs from the top there are at least so many seconds, and twice as many each time something had changed again: a
+#: table that is overwritten every minute must not keep a standby from ever being ready.
+_AT_LEAST = 30.0
+#: Standbys that were started together do not grow old together: this much of an age is left to chance.
+_SPREAD = 0.1
+#: Options of spark-submit that name files, and the settings they stand for.
+_FILES = (
+    ("--properties-file", ""),
+    ("--py-files", "spark.submit.pyFiles"),
+    ("--files", "spark.files"),
+    ("--jars", "spark.jars"),
+    ("--archives", "spark.archives"),
+)
+#: Tokens that are replaced every hour, and read again by whoever uses them.
+_TOKENS = Path("/var/run/secrets")
+
+Version = tuple[int, int, int] | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """``urgent``: what the standby has rehearsed may not work any more, so it is no loss while it starts again."""
+
+    reason: str
+    urgent: bool
+
+
+class Freshness:
+    """One replica's. ``max_age`` in seconds of ``clock``; ``submit`` and ``mounts`` say which files make up the configuration."""
+
+    def __init__(self, max_age: float, submit: Sequence[str], mounts: Sequence[Path], clock: Clock) -> None:
+        self._max_age = max_age
+        self._submit = submit
+        self._mounts = mounts
+        self._clock = clock
+        self._pause = _AT_LEAST
+        self.began(None)
+
+    def began(self, because: Due | None) -> None:
+        """A standby's driver starts now; ``because`` of what its predecessor was ended, if it was for its age."""
+        self._pause = min(2 * self._pause, self._max_age) if because is not None and because.urgent else _AT_LEAST
+        self._began_at = self._clock.now()
+        self._until = self._began_at + self._max_age * (1.0 - _SPREAD * random.random())  # noqa: S311
+        self._versions = dict(self._configuration())
+        self._worked, self._failures, self._failed, self._outdated = False, 0, "", ""
+
+    def note(self, standing: Standing) -> None:
+        if standing.rehearsed:
+            self._worked, self._failures = True, 0
+        elif standing.reason:
+            self._failures, self._failed = self._failures + 1, standing.reason
+        self._outdated = standing.outdated
+
+    def due(self) -> Due | None:
+        now = self._clock.now()
+        if now < self._began_at + self._pause:
+            return None
+        if self._outdated:
+            return Due(self._outdated, urgent=True)
+        if self._worked and self._failures >= _FAILURES:
+            return Due(f"a rehearsal that used to work fails: {self._failed}", urgent=True)
+        changed = next((path for path, version in self._versions.items() if version_of(path) != version), None)
+        if changed is not None:
+            return Due(f"{changed} has changed since the script began", urgent=True)
+        if now >= self._until:
+            return Due(f"the script began {now - self._began_at:.0f} s ago", urgent=False)
+        return None
+
+    def _configuration(self) -> Iterator[tuple[Path, Version]]:
+        for path in (*self._mounts, *files_named_by(self._submit, os.environ)):
+            yield path, version_of(path)
+
+
+def files_named_by(submit: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
+    """Local files of Spark's configuration: of ``SPARK_CONF_DIR``, or of spark-submit's options."""
+    home = environment.get("SPARK_HOME")
+    directory = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    if directory and (found := Path(directory)).is_dir():
+        yield from sorted(path for path in found.iterdir() if path.is_file())
+    for name, setting in _FILES:
+        for part in option(submit, name, setting).split(","):
+            local = part.strip().partition("#")[0].removeprefix("file://")
+            if local and "://" not in local:
+                yield Path(local)
+
+
+def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[Path, ...]:
+    """Volumes that a kubelet replaces as a whole, which are those of Secrets and ConfigMaps: they have a link ``..data``."""
+    points = [Path(line.split()[4].replace("\\040", " ")) for line in mountinfo.read_text().splitlines()]
+    links = [point / "..data" for point in points if not point.is_relative_to(_TOKENS)]
+    return tuple(link for link in links if link.is_symlink())
+
+
+def version_of(path: Path) -> Version:
+    """Something else whenever the file is another, or is written to; None where there is none."""
+    try:
+        if path.is_symlink():
+            return os.readlink(path)
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

@@ -1,0 +1,103 @@
+"""Replicas of one script on this machine, started as a user starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+PATIENCE = 180.0
+
+SCRIPT = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+lines = spark.readStream.text("in")
+lines.writeStream.format("parquet").option("checkpointLocation", "checkpoint").trigger(processingTime="100 milliseconds").start("out")
+spark.streams.awaitAnyTermination()
+"""
+
+
+class Replicas:
+    """Replicas of one script in one directory, which is also where they run."""
+
+    def __init__(self, home: Path, script: str = SCRIPT) -> None:
+        self.home = home
+        self.fed = 0
+        self.started: list[subprocess.Popen[bytes]] = []
+        (home / "job.py").write_text(script)
+        (home / "in").mkdir()
+        self.temporary = home / "tmp"
+        self.temporary.mkdir()
+
+    def start(self, *options: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
+        with (self.home / f"replica-{len(self.started)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*self.command("run"), "--profile", "fast", *options, "--master", master, "job.py"],
+                cwd=self.home,
+                env={**os.environ, "TMPDIR": str(self.temporary)},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.started.append(process)
+        return process
+
+    def command(self, what: str) -> list[str]:
+        return [sys.executable, "-m", "understudy.cli.main", what, "--ha-dir", str(self.home / "ha")]
+
+    def status(self) -> dict[str, Any]:
+        done = subprocess.run([*self.command("status"), "--json"], capture_output=True, text=True, check=False)
+        return dict(json.loads(done.stdout)) if done.returncode == 0 else {"replicas": [], "leader": None, "epoch": 0}
+
+    def leader(self) -> int:
+        """The pid of the leader's supervisor."""
+        shown = self.status()
+        return next(int(each["pid"]) for each in shown["replicas"] if each["holder"] == shown["leader"])
+
+    def feed(self, lines: int = 5) -> None:
+        part = self.home / f".{self.fed}"
+        part.write_text("".join(f"{self.fed + number}\n" for number in range(lines)))
+        part.rename(self.home / "in" / f"{self.fed}.txt")
+        self.fed += lines
+
+    def rows(self) -> Counter[str]:
+        """What the sink's own log says is in the sink."""
+        found: Counter[str] = Counter()
+        for entry in (self.home / "out" / "_spark_metadata").glob("[0-9]*"):
+            if entry.suffix in {"", ".compact"}:
+                for line in entry.read_text().splitlines()[1:]:
+                    path = Path(json.loads(line)["path"].removeprefix("file://"))
+                    found.update(pq.read_table(path).column("value").to_pylist())
+        return found
+
+    def wait_for(self, what: str, condition: Any) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"{what}: not within {PATIENCE:.0f} s\n{self.logs()}"
+            time.sleep(0.1)
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text()[-3000:] for path in sorted(self.home.glob("replica-*.log")))
+
+    def stop(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.started:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def everything_once(replicas: Replicas) -> bool:
+    return sum(replicas.rows().values()) >= replicas.fed

@@ -1,0 +1,228 @@
+"""When a standby's script has to run again from the top, and whose turn it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from understudy.driver.outdated import outdated
+from understudy.events import Log
+from understudy.ha.generation import Generation
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.messages import Standing
+from understudy.supervisor.freshness import Freshness, files_named_by, mounted
+from understudy.supervisor.roster import Roster
+
+AGE = 1000.0
+REHEARSED = Standing("job.py:9", rehearsed=True, how="live", rounds=4, seconds=1.0)
+FAILING = Standing("job.py:9", rehearsed=False, how="", rounds=5, seconds=1.0, reason="no such file")
+
+
+@dataclass
+class Hands:
+    """A clock that is set by hand."""
+
+    at: float = 5000.0
+
+    def now(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def freshness(clock: Hands, *submit: str, mounts: tuple[Path, ...] = ()) -> Freshness:
+    return Freshness(AGE, submit, mounts, clock)
+
+
+def test_a_script_is_run_again_when_it_has_grown_old_and_that_is_not_urgent() -> None:
+    clock = Hands()
+    fresh = freshness(clock)
+    fresh.note(REHEARSED)
+    clock.at += AGE * 0.89
+    assert fresh.due() is None
+    clock.at += AGE * 0.12
+    due = fresh.due()
+    assert due is not None
+    assert not due.urgent
+    fresh.began(due)
+    assert fresh.due() is None
+
+
+def test_ages_of_standbys_that_began_together_differ() -> None:
+    def due_at() -> float:
+        clock = Hands()
+        fresh = freshness(clock)
+        while fresh.due() is None:
+            clock.at += 1.0
+        return clock.at
+
+    assert len({due_at() for _ in range(20)}) > 5
+
+
+def test_a_rehearsal_that_used_to_work_and_fails_twice_makes_it_due() -> None:
+    clock = Hands()
+    fresh = freshness(clock)
+    fresh.note(REHEARSED)
+    clock.at += 60
+    fresh.note(FAILING)
+    assert fresh.due() is None, "the leader may have gone on meanwhile"
+    fresh.note(FAILING)
+    assert (due := fresh.due()) is not None
+    assert due.urgent
+    assert "no such file" in due.reason
+
+
+def test_a_rehearsal_that_never_worked_is_no_reason() -> None:
+    clock = Hands()
+    fresh = freshness(clock)
+    clock.at += 60
+    for _ in range(5):
+        fresh.note(FAILING)
+    assert fresh.due() is None
+
+
+def test_what_changes_all_the_time_leaves_twice_as_much_time_each_time() -> None:
+    clock = Hands()
+    fresh = freshness(clock)
+    pauses = []
+    for _ in range(8):
+        began = clock.at
+        fresh.note(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
+        while (due := fresh.due()) is None:
+            clock.at += 1.0
+        pauses.append(clock.at - began)
+        fresh.began(due)
+    assert pauses == [30, 60, 120, 240, 480, 960, 1000, 1000]
+    fresh.began(None)
+    fresh.note(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
+    clock.at += 30
+    assert fresh.due() is not None, "after a quiet life it is quick again"
+
+
+def test_a_configuration_file_a_package_or_a_secret_that_changes_makes_it_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf, package = tmp_path / "conf", tmp_path / "lib.py"
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text("spark.x 1\n")
+    package.write_text("")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(conf))
+    secret = tmp_path / "secret"
+    (secret / "..1").mkdir(parents=True)
+    (secret / "..data").symlink_to("..1")
+    info = tmp_path / "mountinfo"
+    info.write_text(f"36 35 98:0 / {secret} rw - tmpfs tmpfs rw\n37 35 98:0 / {conf} rw - ext4 /dev/sda rw\n")
+    assert mounted(info) == (secret / "..data",)
+
+    clock = Hands()
+    fresh = freshness(clock, "--py-files", f"{package},s3a://bucket/other.py", mounts=mounted(info))
+
+    def changes(path: Path) -> None:
+        clock.at += 2 * AGE / 3
+        assert (due := fresh.due()) is not None, path
+        assert due.urgent
+        assert str(path) in due.reason
+        fresh.began(None)
+
+    clock.at += 60
+    assert fresh.due() is None
+    (conf / "spark-defaults.conf").write_text("spark.x 12\n")
+    changes(conf / "spark-defaults.conf")
+    package.write_text("#")
+    changes(package)
+    (secret / "..data").unlink()
+    (secret / "..data").symlink_to("..2")
+    changes(secret / "..data")
+    package.unlink()
+    changes(package)
+
+
+def test_tokens_that_are_replaced_every_hour_do_not_count(tmp_path: Path) -> None:
+    info = tmp_path / "mountinfo"
+    info.write_text("36 35 98:0 / /var/run/secrets/kubernetes.io/serviceaccount ro - tmpfs tmpfs rw\n")
+    assert mounted(info) == ()
+
+
+def test_files_of_options_are_found_where_they_are_local() -> None:
+    submit = ["--files", "a.txt#b,hdfs://n/x", "--conf", "spark.jars=file:///j.jar", "--archives=env.tgz"]
+    assert list(files_named_by(submit, {})) == [Path("a.txt"), Path("/j.jar"), Path("env.tgz")]
+
+
+# --- whose turn it is ------------------------------------------------------------------------------------------------------
+
+
+def entry(holder: str, *, since: float, rehearsed: bool = True, reason: str = "", role: str = "standby") -> Replica:
+    return Replica(
+        holder, role, rehearsed, "live", 4, 1.0, "", reason, 1, 7, "host", 9, "boot", 1.0, script_since=since
+    )
+
+
+def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, urgent: bool = False) -> bool:
+    async def ask() -> bool:
+        store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
+        await store.join("job")
+        for other in others:
+            await store.publish(other, [])
+        place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+        roster = Roster(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        roster._script_since = since
+        return await roster.may_begin_again(rehearsed=rehearsed, urgent=urgent)
+
+    return asyncio.run(ask())
+
+
+LEADER = entry("l", since=1.0, role="leader", rehearsed=False)
+
+
+def test_the_oldest_of_several_rehearsed_standbys_goes_first() -> None:
+    assert may(LEADER, entry("z", since=200.0))
+    assert not may(LEADER, entry("z", since=50.0))
+    assert not may(LEADER, entry("a", since=100.0)), "of the same age, one of the two"
+    assert may(LEADER, entry("z", since=100.0))
+
+
+def test_nobody_goes_while_another_one_has_not_come_back() -> None:
+    back = entry("z", since=200.0, rehearsed=False)
+    assert not may(LEADER, back)
+    assert not may(LEADER, back, urgent=True)
+
+
+def test_the_last_rehearsed_one_stays_however_old_and_goes_when_it_is_urgent() -> None:
+    assert not may(LEADER)
+    assert may(LEADER, urgent=True)
+    failing = entry("z", since=200.0, rehearsed=False, reason="cannot be rehearsed")
+    assert not may(LEADER, failing)
+    assert may(LEADER, failing, rehearsed=False), "no loss: it is not rehearsed either"
+
+
+def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
+    place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+    store = MemoryDocumentStore(MemoryServer())
+    store.reachable = False
+    roster = Roster(
+        ReplicaStore(store, "replicas"), place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False
+    )
+    assert not asyncio.run(roster.may_begin_again(rehearsed=False, urgent=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file", "a file or table is missing"),
+        ("[PATH_NOT_FOUND] Path does not exist: s3a://b/x", "a file or table is missing"),
+        ("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column", "a schema is another"),
+        ("software.amazon.awssdk… (Service: S3, Status Code: 403, Request ID: x)", "a credential is refused"),
+        ('FATAL: password authentication failed for user "shop"', "a credential is refused"),
+        ("[DIVIDE_BY_ZERO] Division by zero.", ""),
+        ("Python worker exited unexpectedly (crashed)", ""),
+    ],
+)
+def test_errors_of_an_old_script_are_told_from_errors_of_any_script(text: str, meaning: str) -> None:
+    assert outdated(RuntimeError(text)) == meaning
