@@ -132,11 +132,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "a leader that cannot renew parks",
         (f"{_LEADING}:deadlines", "turn.put(role=Role.PARKED)", 'lose(turn, "late")\n        return'),
         kinds=_OUTAGE,
+        by=5,
     ),
     _mutant(
         "whoever a release names goes first",
         (f"{_FOLLOWING}:contends_at", "(0.0 if chosen else retry)", "0.0"),
         kinds=_GRACEFUL,
+        by=1,
     ),
     _mutant(
         "a stopping process never contends",
@@ -161,7 +163,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self._term.epoch is not None:\n        looking",
             "self._elector.stop()\n    if self._term.epoch is not None:\n        looking",
         ),
-        by=103,
+        by=211,
     ),
     # what the lock says
     _mutant(
@@ -172,7 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = Seen(Free(shell(error, self._name), 0, None))",
         ),
         kinds=_HARM,
-        by=27,
+        by=188,
     ),
     _mutant(
         "buried is not free",
@@ -182,17 +184,19 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Free(document, 0 if grant is None else grant.token_epoch, None)",
         ),
         kinds=_HARM,
+        by=26,
     ),
     _mutant(
         "missing is not free where something was granted before",
         (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
         kinds=_HARM,
-        by=268,
+        by=794,
     ),
     _mutant(
         "an epoch is above the floor",
         (f"{_FOLLOWING}:contend", "highest = max(floor, state.highest)", "highest = 0"),
         kinds=_HARM,
+        by=4,
     ),
     _mutant(
         "an unknown floor is not 0",
@@ -230,7 +234,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))",
             "return View(State.OPEN, token, close)",
         ),
-        by=589,
+        by=762,
     ),
     _mutant(
         "a driver is buried before its lock is released",
@@ -239,7 +243,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "await self._drivers.bury()\n        await self._elector.release(successor)",
             "await self._elector.release(successor)\n        await self._drivers.bury()",
         ),
-        by=71,
+        by=28,
     ),
     _mutant(
         "a seat has one driver",
@@ -263,12 +267,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "attempts are remembered besides their document",
         ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
         kinds=_HARM,
-        by=891,
+        by=3043,
     ),
     _mutant(
         "a lower token does not write the job's document",
         ("understudy.ha.job:JobStore._update", "if job.token > token:", "if False:"),
-        by=65,
+        by=173,
     ),
     _mutant(
         "a job that has ended stays ended",
@@ -282,7 +286,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if job is not None and job.status.terminal:",
             "if False:",
         ),
-        by=25,
+        by=6,
     ),
     _mutant(
         "an older generation does not lead after a newer one",
@@ -292,7 +296,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         kinds=_ROLLOUT,
-        by=14,
+        by=54,
     ),
     # the resource itself
     _mutant(
@@ -302,7 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.token < standing.token:",
             "if False:",
         ),
-        by=1026,
+        by=2667,
     ),
     _mutant(
         "gate and claim stand before each write",
@@ -313,10 +317,11 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         (_PUBLISH, "if not self._passes():", "if False:"),
-        by=645,
+        by=54,
     ),
     _mutant(
         "an entry of a log is created once",
         ("tests.simulation.checkpoint:Checkpoint.put_new", "if batch in entries:", "if False:"),
+        by=5,
     ),
 )

@@ -8,6 +8,10 @@ from tests.simulation.driver import SimulatedDriver
 from tests.simulation.plan import Kind, Plan
 from tests.simulation.pod import Pod
 from tests.simulation.world import World
+from understudy.documents import record
+from understudy.documents.model import LeaderRecord
+from understudy.documents.record import Record
+from understudy.election.records import GRANT, GrantEntry
 from understudy.fencing.token import NONE
 from understudy.ha.job import Status
 from understudy.supervisor.happenings import Died, Finished, RestartDue
@@ -78,5 +82,27 @@ def test_a_standby_that_was_due_does_not_start_where_a_leader_waits_for_its_rest
         await asyncio.sleep(10.0)
         assert len(pod.drivers) == 2
         assert pod.drivers[-1].gate.view.token > driver.gate.view.token
+
+    world().run(script)
+
+
+def test_a_lock_that_is_lost_while_the_job_is_claimed_opens_no_gate() -> None:
+    """Somebody deleted it, another replica took it, and the one before opened its gate all the same, for a moment."""
+
+    async def script(one: World) -> None:
+        one.start()
+        pod = one.pods[0]
+        while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
+            await asyncio.sleep(0.01)
+        pod.lines[0].cut = True  # the job's document does not answer it
+        other = Record({GRANT: GrantEntry(1, "other", "n").encode()}, LeaderRecord("other", 15.0, "", "", 1))
+        name = one.settings(1).names.lock
+        one.api.documents.overwrite(name, record.dump(name, other))
+        while not any(event.event == "lost" for event in pod.said):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        pod.lines[0].cut = False
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            assert not pod.leads
 
     world().run(script)

@@ -103,6 +103,7 @@ class Replica:
             happen=self._happenings.put_nowait,
         )
         self._seat = self._drivers.seat
+        self._grant: Grant | None = None  # as the elector says, whatever the loop is doing
         self._detected = False
         self._afresh: int | None = None  # the epoch in which the script was run again for what it had read
         self._ended_job: Job | None = None  # found ended while claiming
@@ -110,6 +111,7 @@ class Replica:
     # The elector's calls: synchronous, and quick.
 
     def granted(self, grant: Grant) -> None:
+        self._grant = grant
         self._happenings.put_nowait(Led(grant.epoch))
 
     def renewed(self, sent_at: float) -> None:
@@ -117,6 +119,7 @@ class Replica:
         self._seat.extend()
 
     def lost(self, reason: str) -> None:
+        self._grant = None
         if self._term.epoch is not None:
             self._seat.revoke(reason)
         self._happenings.put_nowait(Lost(reason))
@@ -269,6 +272,7 @@ class Replica:
     async def _begin_attempt(self, epoch: int) -> bool:
         """A new token for one start of a driver. False when the lock was lost on the way: the elector says so by itself."""
         began = time.monotonic()
+        grant = self._grant
         self._ended_job = None
         try:
             job = await self._claims.begin_attempt(epoch, self._generation, self._elector, self._term.token)
@@ -278,7 +282,7 @@ class Replica:
             await self._elector.release(await self._roster.successor())
             self._drivers.respawn()
             return False
-        if job is None:
+        if job is None or grant is None or self._grant is not grant:
             return False
         if job.status.terminal:
             self._ended_job = job
