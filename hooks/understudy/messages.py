@@ -45,6 +45,8 @@ class DriverSpec:
     rehearse: str
     rounds: int
     every: float
+    rows_per_hour: int
+    bytes_per_hour: int
     parent: int
     idle: bool
     script: str

@@ -47,6 +47,7 @@ class Rig:
         rehearse: str = "off",
         rounds: int = 2,
         every: float = 30.0,
+        rows_per_hour: int = 10**9,
         submit: Sequence[str] = (),
     ) -> None:
         self.home = home
@@ -78,6 +79,8 @@ class Rig:
             rehearse=rehearse,
             rounds=rounds,
             every=every,
+            rows_per_hour=rows_per_hour,
+            bytes_per_hour=10**12,
             parent=os.getpid(),
             idle=False,
             script=str(self.script),

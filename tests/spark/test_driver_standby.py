@@ -304,3 +304,16 @@ def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path:
     with Rig(tmp_path, script, submit=("--py-files", "lib/wanted.py,packed.zip")) as rig:
         rig.until(rig.output, "imported 42 None")
         rig.until(rig.output, "on workers [41]")
+
+
+@pytest.mark.parametrize(("rows_per_hour", "goes_on"), [(10**9, True), (2, False)])
+def test_rehearsals_wait_once_they_have_read_what_was_agreed(tmp_path: Path, rows_per_hour: int, goes_on: bool) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + "rows.writeStream.queryName('kept').format('noop').start().awaitTermination()\n"
+    with Rig(tmp_path, script, rehearse="live", rounds=1, every=0.1, rows_per_hour=rows_per_hour) as rig:
+        assert rig.wait_for(Standing).rounds == 1
+        if goes_on:
+            assert rig.wait_for(Standing).rounds == 2
+        else:
+            with pytest.raises(Empty):
+                rig.wait_for(Standing, timeout=5)

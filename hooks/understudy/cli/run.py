@@ -120,6 +120,12 @@ def run(
         float,
         typer.Option(help="Seconds after which a standby's script runs again from the top, one standby at a time."),
     ] = 3600.0,
+    rehearse_rows: Annotated[
+        int, typer.Option(help="Rows of its sources that a standby's rehearsals read per hour; more, and they wait.")
+    ] = 10_000_000,
+    rehearse_bytes: Annotated[
+        int, typer.Option(help="Bytes of files that a standby's rehearsals read per hour; more, and they wait.")
+    ] = 2_000_000_000,
     stop_patience: Annotated[
         float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
     ] = 0.5,
@@ -159,6 +165,8 @@ def run(
         rehearse=rehearse,
         rehearse_rounds=rehearse_rounds,
         rehearse_every=rehearse_every,
+        rehearse_rows=rehearse_rows,
+        rehearse_bytes=rehearse_bytes,
         stop_patience=stop_patience,
         restart_attempts=restart_attempts,
         restart_delay=restart_delay,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.clock import instant
+from understudy.driver.allowance import Allowance
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.importing import make_importable, python_files
 from understudy.driver.jvm import prepare, refuse_foreign_fence
@@ -78,7 +79,8 @@ class Channel:
 def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     script = Path(spec.script)
     gatekeeper: Gatekeeper
-    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, channel.say)
+    allowance = Allowance(spec.rows_per_hour, spec.bytes_per_hour)
+    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
     gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held)
     stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), channel.say, spec.executors)
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from understudy.driver.allowance import Allowance
 from understudy.messages import Message, Standing
 
 if TYPE_CHECKING:
@@ -23,14 +24,27 @@ if TYPE_CHECKING:
 _QUIET = 2.0
 
 
+#: Rounds that read something of the user's.
+_READ = ("live", "throwaway")
+
+
 class Rehearsals:
     """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
 
-    def __init__(self, mode: str, rounds: int, every: float, scratch: str, say: Callable[[Message], None]) -> None:
+    def __init__(
+        self,
+        mode: str,
+        rounds: int,
+        every: float,
+        scratch: str,
+        allowance: Allowance,
+        say: Callable[[Message], None],
+    ) -> None:
         self._mode = mode
         self._rounds = rounds
         self._every = every
         self._scratch = scratch
+        self._allowance = allowance
         self._say = say
         self._lock = threading.Lock()
         self._deferred: list[Deferred] = []
@@ -99,7 +113,7 @@ class Rehearsals:
                 # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
                 self._deferred[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
             pause = self._every * random.uniform(0.8, 1.2) if done >= self._rounds or failed else 0.0  # noqa: S311
-            if self._cancelled.wait(pause):
+            if self._cancelled.wait(max(pause, self._allowance.pause()) if done >= self._rounds else pause):
                 return
 
     def _only_held(self, outdated: str = "") -> None:
@@ -134,7 +148,10 @@ class Rehearsals:
 
         def play(index: int, deferred: Deferred) -> None:
             try:
-                how[index] = str(json.loads(self._rehearsal(index, deferred).round())["how"])
+                played = json.loads(self._rehearsal(index, deferred).round())
+                how[index] = str(played["how"])
+                if played["how"] in _READ:
+                    self._allowance.spend(played["rows"], played["bytes"])
             except Exception as error:  # noqa: BLE001 - whatever a rehearsal meets, the script and the leader must not feel it
                 java = getattr(error, "java_exception", None)
                 errors[index] = str(java.getMessage() if java is not None else error)

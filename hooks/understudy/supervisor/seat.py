@@ -80,6 +80,8 @@ class Seat:
             rehearse=settings.rehearse if executors.rehearses else "off",
             rounds=settings.rehearse_rounds,
             every=settings.rehearse_every,
+            rows_per_hour=settings.rehearse_rows,
+            bytes_per_hour=settings.rehearse_bytes,
             parent=os.getpid(),
             idle=idle and may_lower_priority(),
             script=str(settings.script.resolve()),

@@ -34,6 +34,8 @@ class RunSettings:
     rehearse: str = "live"
     rehearse_rounds: int = 4
     rehearse_every: float = 30.0
+    rehearse_rows: int = 10_000_000
+    rehearse_bytes: int = 2 * 10**9
     stop_patience: float = 0.5
     restart_attempts: int = 10
     restart_delay: float = 1.0
@@ -70,7 +72,13 @@ class RunSettings:
             raise SettingsError(
                 f"unknown mode {self.rehearse!r}", where="--rehearse", remedy=f"Choose one of {', '.join(REHEARSALS)}"
             )
-        for name, least in (("rehearse_rounds", 1), ("restart_attempts", 0), ("standby_executors", 0)):
+        for name, least in (
+            ("rehearse_rounds", 1),
+            ("rehearse_rows", 1),
+            ("rehearse_bytes", 1),
+            ("restart_attempts", 0),
+            ("standby_executors", 0),
+        ):
             if getattr(self, name) < least:
                 raise SettingsError(
                     f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"

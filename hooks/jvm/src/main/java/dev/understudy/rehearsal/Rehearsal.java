@@ -116,7 +116,8 @@ public final class Rehearsal {
     /**
      * One round, synchronously.
      *
-     * @return {@code {"how":"live"|"synthetic"|"throwaway"|"plan"|"off","batch":N,"seconds":S,"rows":R}}; batch is -1 when none was run
+     * @return {@code {"how":"live"|"synthetic"|"throwaway"|"plan"|"off","batch":N,"seconds":S,"rows":R,"bytes":B}}; batch is -1 when none
+     *     was run, bytes are those of files that were read again
      * @throws CancellationException once {@link #cancel()} was called, also in the middle of a round
      * @throws IllegalStateException when the batch could not be run; its message says why, and whether the next round may succeed
      */
@@ -127,7 +128,7 @@ public final class Rehearsal {
             throw new CancellationException("the rehearsal was cancelled");
         }
         if (mode == Mode.OFF) {
-            return json("off", -1, 0, 0);
+            return json("off", -1, 0, new Result(false, false, 0, 0));
         }
         Thread thread = new Thread(() -> play(round), name);
         thread.setDaemon(true);
@@ -237,10 +238,10 @@ public final class Rehearsal {
             throw new IllegalStateException("the query ended without running a batch" + (past == null ? "" : " from " + past.root()));
         }
         String how = mode == Mode.PLAN ? "plan" : result.generated() ? "synthetic" : past == null ? "throwaway" : "live";
-        return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result.rows());
+        return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result);
     }
 
-    private record Result(boolean ran, boolean generated, long rows) {}
+    private record Result(boolean ran, boolean generated, long rows, long bytes) {}
 
     private Result act(LastBatch past, Sources.Rows rows, Configuration conf) throws Exception {
         FileSystem scratchFs = scratch.getFileSystem(conf);
@@ -257,14 +258,14 @@ public final class Rehearsal {
             Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
             Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
             DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine);
-            return run(writer, overlay, past, rewritten.generated());
+            return run(writer, overlay, past, rewritten);
         } finally {
             overlay.close();
             raw.delete(mine, true);
         }
     }
 
-    private Result run(DataStreamWriter<Row> writer, Overlay overlay, LastBatch past, boolean generated) throws Exception {
+    private Result run(DataStreamWriter<Row> writer, Overlay overlay, LastBatch past, Sources.Rewritten sources) throws Exception {
         StreamingQuery started = writer.start();
         StreamExecution query = ((StreamingQueryWrapper) started).streamingQuery();
         String run = query.runId().toString();
@@ -289,7 +290,8 @@ public final class Rehearsal {
             throw failed(query.exception().get(), overlay, past);
         }
         StreamingQueryProgress progress = query.lastProgress();
-        return new Result(overlay.batchCommitted(), generated, progress == null ? 0 : progress.numInputRows());
+        long rows = progress == null ? 0 : progress.numInputRows();
+        return new Result(overlay.batchCommitted(), sources.generated(), rows, sources.bytes());
     }
 
     /**
@@ -348,7 +350,8 @@ public final class Rehearsal {
                 "batch " + overlay.batch() + " could not be rehearsed" + (past == null ? "" : " from " + past.root()) + ": " + cause, cause);
     }
 
-    private static String json(String how, long batch, double seconds, long rows) {
-        return String.format(Locale.ROOT, "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}", how, batch, seconds, rows);
+    private static String json(String how, long batch, double seconds, Result result) {
+        String form = "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d,\"bytes\":%d}";
+        return String.format(Locale.ROOT, form, how, batch, seconds, result.rows(), result.bytes());
     }
 }

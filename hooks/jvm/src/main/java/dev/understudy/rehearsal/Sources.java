@@ -45,8 +45,11 @@ final class Sources {
         NONE
     }
 
-    /** @param generated whether at least one source was replaced */
-    record Rewritten(LogicalPlan plan, boolean generated) {}
+    /**
+     * @param generated whether at least one source was replaced
+     * @param bytes of files that are read again
+     */
+    record Rewritten(LogicalPlan plan, boolean generated, long bytes) {}
 
     private final SparkSession session;
     private final LastBatch past;
@@ -55,6 +58,7 @@ final class Sources {
     private final Map<LogicalPlan, LogicalPlan> done = new HashMap<>();
     private int distinct;
     private boolean generated;
+    private long bytes;
 
     /** @param past the batch to be run again, or null on a throw-away checkpoint */
     private Sources(SparkSession session, LastBatch past, Rows rows) {
@@ -69,7 +73,7 @@ final class Sources {
         LogicalPlan plan = sources.descend(analyzed);
         // Analysis is over; a second run over rebuilt parents could only change what the real query will execute.
         plan.setAnalyzed();
-        return new Rewritten(plan, sources.generated);
+        return new Rewritten(plan, sources.generated, sources.bytes);
     }
 
     private LogicalPlan descend(LogicalPlan plan) {
@@ -183,6 +187,7 @@ final class Sources {
                 if (bytes > MAX_BYTES || files.size() > MAX_FILES) {
                     return false;
                 }
+                this.bytes += bytes;
             } catch (IOException e) {
                 return false; // cleaned or archived by the leader: Spark would fail on it
             }
