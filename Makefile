@@ -1,13 +1,14 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak prove lint format lock clean
+.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak zoo prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
 N ?= 8
 # Histories in `make prove`.
 SEEDS ?= 10000
+KILLS ?= 20
 # What `make image` builds: its name, on what, and what shall not be cut from it (hooks/image/README.md).
 IMAGE ?= understudy:dev
 BASE_IMAGE ?=
@@ -27,6 +28,7 @@ help:
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
+	@echo 'make zoo           scripts as strangers write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
 	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
@@ -98,6 +100,10 @@ steady:
 soak:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.soak
+
+zoo:
+	@tools/setup.sh jar
+	@$(PYTHON) -m tests.spark.zoo --kills $(KILLS) $(ARGS)
 
 prove:
 	@tools/setup.sh fuzz

@@ -73,9 +73,17 @@ def last_entry(log: Path) -> int:
         return -1
 
 
-def files_read(checkpoint: Path) -> int:
-    """How many input files the log of the (only) file source holds, from its entries and its compacted ones."""
-    log = checkpoint / "sources" / "0"
+def all_files_read(checkpoint: Path) -> int:
+    """As ``files_read``, of all its file sources."""
+    try:
+        return sum(files_read(checkpoint, source) for source in os.listdir(checkpoint / "sources"))
+    except FileNotFoundError:
+        return 0
+
+
+def files_read(checkpoint: Path, source: str = "0") -> int:
+    """How many input files the log of a file source holds, from its entries and its compacted ones."""
+    log = checkpoint / "sources" / source
     try:
         names = os.listdir(log)
     except FileNotFoundError:

@@ -1,0 +1,157 @@
+"""The zoo's scripts, and what there is to know of each: what it reads, where its rows are, what is claimed of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import observer
+from tests.spark.zoo.sinks import Reader, files, lines, table
+
+#: Claims. What stands in the sink after kills is compared with what a plain run leaves there.
+ONCE = "exactly once"
+REPEATED = "at least once"
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One script. ``queries``: the checkpoints it writes, and how many files of a step each reads. ``how``: the rehearsal's kind, or
+    empty where the script is held before it declares a query. ``why``: what stands against more than is claimed.
+    """
+
+    script: str
+    about: str
+    sinks: Mapping[str, Reader]
+    queries: Mapping[str, int] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    how: str = "live"
+    claim: str = ONCE
+    why: str = ""
+    #: It ends by itself, and the job is FINISHED then.
+    ends: bool = False
+    #: A file that, once it is there, makes the script end.
+    told_by: str = ""
+    #: How many files a checkpoint has read.
+    read: Callable[[Path], int] = observer.all_files_read
+
+
+def _files_of_python_source(checkpoint: Path) -> int:
+    """A source of one's own keeps no log of files; its offset says how many there were."""
+    offsets = observer.batch_offsets(checkpoint, observer.last_entry(checkpoint / "offsets")) or ()
+    return sum(int(json.loads(offset)["files"]) for offset in offsets if offset != "-")
+
+
+def _one(script: str, about: str, sink: str, checkpoint: str, reads: int = 1, **options: object) -> Exhibit:
+    """A script with one query into files."""
+    return Exhibit(script, about, {sink: files(f"out/{sink}")}, {f"checkpoints/{checkpoint}": reads}, **options)  # type: ignore[arg-type]
+
+
+EXHIBITS = (
+    Exhibit(
+        "window_counts",
+        "watermark, windows, argparse",
+        {"counts": files("out/counts")},
+        {"out/checkpoint": 1},
+        ("--input", "in/orders", "--output", "out"),
+    ),
+    _one("session_windows", "session windows", "sessions", "sessions"),
+    _one("order_payments", "deduplication, stream–stream outer join", "order_payments", "order_payments", 2),
+    _one("customer_state_pandas", "applyInPandasWithState", "totals", "totals"),
+    _one("transform_with_state", "transformWithStateInPandas on RocksDB", "biggest", "biggest"),
+    Exhibit(
+        "deduplicate",
+        "dropDuplicatesWithinWatermark, partitioned CSV, try/finally",
+        {"orders": files("out/orders")},
+        {"out/_checkpoint": 1},
+        ("in/orders", "out"),
+    ),
+    _one("udfs", "Python and pandas UDFs, a module beside the script", "priced", "priced"),
+    Exhibit(
+        "broadcast_sqlite",
+        "broadcast variable, accumulator, foreachBatch into SQLite by batch",
+        {"countries": table("out/countries.db", "countries")},
+        {"checkpoints/countries": 1},
+    ),
+    Exhibit(
+        "foreach_writer",
+        "foreach with a writer object, files by epoch",
+        {"parts": files("out/parts")},
+        {"checkpoints/parts": 1},
+    ),
+    Exhibit(
+        "foreach_print",
+        "foreach with a function that appends to a file",
+        {"orders.log": lines("out/orders.log")},
+        {"checkpoints/log": 1},
+        claim=REPEATED,
+        why="rows of a batch that did not end are appended again, as after every restart of Spark's own",
+    ),
+    _one("to_table", "toTable, a database made if it is missing", "big_orders", "big_orders", how=""),
+    Exhibit(
+        "three_queries",
+        "three queries with shuffle partitions of their own",
+        {name: files(f"out/{name}") for name in ("by_country", "by_product", "raw")},
+        {f"checkpoints/{name}": 1 for name in ("by_country", "by_product", "raw")},
+    ),
+    _one("chained_aggregations", "an aggregation of an aggregation", "busiest", "busiest"),
+    Exhibit(
+        "a_query_per_country",
+        "queries started in a loop, a thread that asks for progress",
+        {name: files(f"out/{name}") for name in ("CZ", "JP", "PE")},
+        {f"checkpoints/{name}": 1 for name in ("CZ", "JP", "PE")},
+    ),
+    _one("available_now", "availableNow, then the end", "nightly", "nightly", ends=True),
+    Exhibit("batch_append", "a batch job", {"report": files("out/report")}, how="", ends=True),
+    _one("polling", "while q.isActive, lastProgress", "polling", "polling", ends=True, told_by="in/stop"),
+    Exhibit(
+        "restart_loop",
+        "start() again after every exception",
+        {"batches": files("out/batches")},
+        {"checkpoints/flaky": 1},
+    ),
+    Exhibit(
+        "from_threads",
+        "queries started and awaited in threads",
+        {name: files(f"out/{name}") for name in ("orders", "payments")},
+        {f"checkpoints/{name}": 1 for name in ("orders", "payments")},
+    ),
+    _one("listener", "a StreamingQueryListener", "listened", "listened"),
+    Exhibit(
+        "upsert",
+        "update mode, upserts into SQLite",
+        {"products": table("out/products.db", "products")},
+        {"checkpoints/upsert": 1},
+    ),
+    _one("until_done", "processAllAvailable, try/finally stop(), sys.exit(0)", "until_done", "until_done", ends=True),
+    _one("for_a_while", "awaitTermination(40), then the end", "while", "while", ends=True),
+    _one("notebook", "exported from a notebook", "placed", "placed"),
+    Exhibit(
+        "dimension_join",
+        "a join inside foreachBatch, one directory per batch",
+        {"enriched": files("out/enriched")},
+        {"checkpoints/enriched": 1},
+    ),
+    _one(
+        "python_source",
+        "a Python DataSource of one's own",
+        "own",
+        "own",
+        how="synthetic",
+        read=_files_of_python_source,
+    ),
+    Exhibit(
+        "report_overwritten",
+        "complete mode, a report overwritten by foreachBatch",
+        {"report": files("out/report")},
+        {"checkpoints/report": 1},
+    ),
+    Exhibit(
+        "sql_only",
+        "SQL views over a stream, CREATE TABLE and INSERT before it",
+        {"expensive": files("out/expensive")},
+        {"checkpoints/expensive": 1},
+        how="",
+    ),
+)

@@ -1,0 +1,18 @@
+"""Into a table of the catalog, whose files are kept elsewhere."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
+
+spark = SparkSession.builder.appName("to-table").getOrCreate()
+spark.sql("CREATE DATABASE IF NOT EXISTS shop")
+spark.sql("USE shop")
+
+big = (
+    spark.readStream.schema("order_id long, product string, quantity int").json("in/orders").where(col("quantity") > 5)
+)
+query = (
+    big.writeStream.option("checkpointLocation", "checkpoints/big_orders")
+    .option("path", "out/big_orders")
+    .toTable("big_orders", format="parquet", outputMode="append", queryName="big-orders")
+)
+query.awaitTermination()

@@ -1,0 +1,285 @@
+"""One script, run plainly and under three replicas whose leaders are killed; and what is in its sinks after both.
+
+Seen from outside only: /proc, checkpoints, sinks, and what the replicas say.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import documents, kills, observer, procs
+from bench.deployment import MARK, Deployment, Replica, die_with_us, kill_marked
+from bench.production import understudy
+from bench.tails import FenceLog
+from tests.spark.zoo.exhibits import Exhibit
+from tests.spark.zoo.feeds import feed
+from tests.spark.zoo.sinks import Rows
+
+SCRIPTS = Path(__file__).parent / "scripts"
+HOOKS = Path(__file__).parents[3] / "hooks"
+CLUSTER = "zoo"
+
+#: Small and quick to start: two JVMs of three do nothing but rehearse, and all share two cores.
+SPARK = shlex.split(
+    "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
+)
+
+#: Who is killed, and how.
+KINDS = ("jvm", "driver", "supervisor", "tree", "sigterm")
+
+#: Whatever takes longer than this has failed, in seconds.
+PATIENCE = 150.0
+
+#: Nothing is committed for so long after everything was read: then that was all, in seconds.
+_QUIET = 2.5
+
+
+class Failed(Exception):
+    """The script did not do under replicas what it does plainly."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it. ``takeovers``: seconds from each kill to the first commit of a successor, in the order of ``kills``."""
+
+    script: str
+    how: str = ""
+    held: str = ""
+    kills: list[str] = field(default_factory=list)
+    takeovers: list[float] = field(default_factory=list)
+    rows: int = 0
+    lost: int = 0
+    repeated: int = 0
+    touched: list[str] = field(default_factory=list)
+
+
+class Trial:
+    def __init__(self, exhibit: Exhibit, home: Path, choose: random.Random) -> None:
+        self.exhibit = exhibit
+        self.home = home
+        self.choose = choose
+        self.steps = 0
+        self.plain, self.played = home / "plain", home / "played"
+        for place in (self.plain, self.played):
+            (place / "out").mkdir(parents=True)
+            for source in SCRIPTS.glob(f"{exhibit.script}*.py"):
+                shutil.copy(source, place)
+        self.outcome = Outcome(exhibit.script)
+        self._environment = {
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])),
+            "PYTHONUNBUFFERED": "1",
+            "PYSPARK_PYTHON": sys.executable,
+            "UNDERSTUDY_LOG": "json",
+        }
+        self._parties: list[Deployment] = []
+        self._fence = FenceLog(home / "ha" / CLUSTER / "log")
+
+    def run(self, times: int) -> Outcome:
+        """Raises ``Failed`` when somebody does not come to an end; what the sinks hold is told in the outcome."""
+        self._replicated(times)
+        expected, found = self._plainly(), self._read(self.played)
+        for name, rows in expected.items():
+            self.outcome.rows += rows.total()
+            self.outcome.lost += (rows - found[name]).total()
+            self.outcome.repeated += (found[name] - rows).total()
+        return self.outcome
+
+    # Under replicas.
+
+    def _replicated(self, times: int) -> None:
+        self._feed(8)
+        try:
+            self._join("first", 1)
+            if not self._by_itself:
+                self._until(lambda: self._settled(self.played), "the first rows")
+                before = self._look()
+                self._join("others", 2)
+                self._until(lambda: len(self._ready()) == 2, "two standbys that stand by")
+                self.outcome.touched = observer.changes(before, self._look())
+                standing = self._ready()[0]
+                self.outcome.how, self.outcome.held = standing.how, standing.held
+            else:
+                self._join("others", 2)
+            for _ in range(times):
+                if not self._kill(self.choose.choice(KINDS)):
+                    break
+            self._finish()
+        finally:
+            for party in self._parties:
+                party.stop()
+
+    def _kill(self, kind: str) -> bool:
+        """One leader less, at any moment of the next second in which rows come. False if the job is over."""
+        if self._by_itself:
+            time.sleep(self.choose.uniform(0.0, 8.0))
+        else:
+            self._until(lambda: bool(self._ready()), "a standby that stands by")
+            self._feed(2)
+            time.sleep(self.choose.uniform(0.0, 1.0))
+        if self._finished():
+            return False
+        if (victim := self._leader()) is None:
+            return True
+        before = self._token()
+        try:
+            at = kills.kill(kind, victim)
+        except (kills.NotThere, ProcessLookupError):
+            return True
+        self.outcome.kills.append(kind)
+        if self.exhibit.queries:
+            if not self._by_itself:
+                self._feed(1)
+            self._until(lambda: self._token() > before or self._finished(), f"a successor's commit after {kind}")
+            if (landed := self._committed_after(before)) is not None:
+                self.outcome.takeovers.append(round(landed - at, 3))
+        return True
+
+    @property
+    def _by_itself(self) -> bool:
+        """It takes in what is there when it starts, and ends when it likes: nothing is fed once it runs."""
+        return self.exhibit.ends and not self.exhibit.told_by
+
+    def _finish(self) -> None:
+        if not self._by_itself:
+            self._feed(3)
+        if self.exhibit.told_by:
+            (self.played / self.exhibit.told_by).touch()
+        if self.exhibit.ends:
+            self._until(self._finished, "the job is FINISHED")
+        else:
+            self._until(lambda: self._settled(self.played), "everything is read")
+
+    def _join(self, name: str, count: int) -> None:
+        ids = ["--ha-dir", str(self.home / "ha"), "--cluster-id", CLUSTER]
+        options = ["--profile", "fast", "--restart-attempts", "1000", "--rehearse-rounds", "2", "--rehearse-every", "5"]
+        command = [*understudy(), "run", *ids, *options, *SPARK, *self._script]
+        party = Deployment(
+            lambda _: ["env", "-C", str(self.played), *command], count, self.home / "logs" / name, self._environment
+        )
+        self._parties.append(party)
+        party.start()
+
+    @property
+    def _script(self) -> list[str]:
+        return [f"{self.exhibit.script}.py", *self.exhibit.arguments]
+
+    @property
+    def _replicas(self) -> list[Replica]:
+        return [replica for party in self._parties for replica in party.replicas]
+
+    def _leader(self) -> procs.ReplicaProcesses | None:
+        """The leader's processes, once it is known which they are."""
+        pids = {each.pid for each in self._standings() if each.role == "leader"}
+        found = [replica.processes() for replica in self._replicas if replica.pid in pids]
+        return found[0] if found else None
+
+    def _standings(self) -> list[documents.Standing]:
+        alive = {replica.pid for replica in self._replicas}
+        home = self.home / "ha" / CLUSTER
+        return [each for each in documents.standings(home, CLUSTER) if each.pid in alive]
+
+    def _ready(self) -> list[documents.Standing]:
+        """Standbys that have rehearsed, or wait where nothing can be rehearsed."""
+        waits = [each for each in self._standings() if each.role == "standby"]
+        return [each for each in waits if (each.rounds >= 2 and each.rehearsed if self.exhibit.how else each.held)]
+
+    def _finished(self) -> bool:
+        found = documents.newest(self.home / "ha" / CLUSTER / "documents", f"{CLUSTER}-job-{CLUSTER}")
+        entries: dict[str, Any] = (found or {}).get("entries", {})
+        return any(documents.body(text).get("status") == "FINISHED" for text in entries.values())
+
+    def _token(self) -> int:
+        self._fence.read()
+        return max((line.token for line in self._commits()), default=0)
+
+    def _commits(self) -> Iterator[observer.FenceLine]:
+        for line in self._fence.lines:
+            if line.op == "publish" and line.outcome == "accepted" and "/commits/" in line.path:
+                yield line
+
+    def _committed_after(self, token: int) -> float | None:
+        return min((line.at for line in self._commits() if line.token > token), default=None)
+
+    def _look(self) -> dict[str, str]:
+        """Everything a standby could have changed. State files are left out: a leader tidies them whenever it likes."""
+        found = observer.fingerprint([self.played])
+        return {path: digest for path, digest in found.items() if "/state/" not in path and "__pycache__" not in path}
+
+    # Plainly.
+
+    def _plainly(self) -> dict[str, Rows]:
+        """The script by itself, over all that was fed."""
+        shutil.rmtree(self.plain / "in", ignore_errors=True)
+        shutil.copytree(self.played / "in", self.plain / "in")
+        with self._alone() as process:
+            if self.exhibit.ends:
+                self._until(lambda: process.poll() is not None, "the script's end, plainly")
+                if process.returncode != 0:
+                    raise Failed(f"plainly it ends with {process.returncode}; see {self.home}/plain.log")
+            else:
+                self._until(lambda: self._settled(self.plain) or process.poll() is not None, "everything read, plainly")
+        return self._read(self.plain)
+
+    @contextmanager
+    def _alone(self) -> Iterator[subprocess.Popen[bytes]]:
+        run = f"plain-{self.exhibit.script}-{os.getpid()}"
+        submit = shlex.join([*SPARK, "pyspark-shell"])
+        environment = {**os.environ, **self._environment, MARK: run, "PYSPARK_SUBMIT_ARGS": submit}
+        with (self.home / "plain.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, *self._script],
+                cwd=self.plain,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_us,  # noqa: PLW1509 - one libc call on a handle that was opened before the fork
+            )
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM)
+                kill_marked(run)
+                process.wait()
+
+    # Both.
+
+    def _feed(self, steps: int) -> None:
+        for _ in range(steps):
+            feed(self.played, self.steps)
+            self.steps += 1
+
+    def _settled(self, place: Path) -> bool:
+        """Everything fed is in a committed batch of every query, and nothing is going on any more."""
+        for name, each in self.exhibit.queries.items():
+            checkpoint = place / name
+            if self.exhibit.read(checkpoint) < each * self.steps or observer.in_flight(checkpoint) is not None:
+                return False
+            last = observer.last_entry(checkpoint / "commits")
+            if last < 0 or time.time() - (checkpoint / "commits" / str(last)).stat().st_mtime < _QUIET:
+                return False
+        return True
+
+    def _read(self, place: Path) -> dict[str, Rows]:
+        return {name: read(place) for name, read in self.exhibit.sinks.items()}
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Failed(f"{self.exhibit.script}: {what}: not within {PATIENCE:.0f} s; see {self.home}")
+            time.sleep(0.05)
