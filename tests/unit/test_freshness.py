@@ -144,10 +144,14 @@ def test_a_configuration_file_a_package_or_a_secret_that_changes_makes_it_due(
     changes(package)
 
 
-def test_tokens_that_are_replaced_every_hour_do_not_count(tmp_path: Path) -> None:
+def test_tokens_that_are_replaced_every_hour_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "mountinfo"
-    info.write_text("36 35 98:0 / /var/run/secrets/kubernetes.io/serviceaccount ro - tmpfs tmpfs rw\n")
-    assert mounted(info) == ()
+    monkeypatch.setattr(Path, "is_symlink", lambda _: True)
+    for place in ("/var/run/secrets", "/run/secrets"):
+        info.write_text(f"36 35 98:0 / {place}/kubernetes.io/serviceaccount ro - tmpfs tmpfs rw\n")
+        assert mounted(info) == ()
+    info.write_text("36 35 98:0 / /etc/shop ro - tmpfs tmpfs rw\n")
+    assert mounted(info) == (Path("/etc/shop/..data"),)
 
 
 def test_files_of_options_are_found_where_they_are_local() -> None:

@@ -27,10 +27,10 @@ _FILES = (
     ("--jars", "spark.jars"),
     ("--archives", "spark.archives"),
 )
-#: Tokens that are replaced every hour, and read again by whoever uses them.
-_TOKENS = Path("/var/run/secrets")
+#: Tokens that are replaced every hour, and read again by whoever uses them. In most images the first is a link to the second.
+_TOKENS = (Path("/var/run/secrets"), Path("/run/secrets"))
 
-Version = tuple[int, int, int] | str | None
+Version = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +103,13 @@ def files_named_by(submit: Sequence[str], environment: Mapping[str, str]) -> Ite
 def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[Path, ...]:
     """Volumes that a kubelet replaces as a whole, which are those of Secrets and ConfigMaps: they have a link ``..data``."""
     points = [Path(line.split()[4].replace("\\040", " ")) for line in mountinfo.read_text().splitlines()]
-    links = [point / "..data" for point in points if not point.is_relative_to(_TOKENS)]
+    links = [point / "..data" for point in points if not any(map(point.is_relative_to, _TOKENS))]
     return tuple(link for link in links if link.is_symlink())
 
 
 def version_of(path: Path) -> Version:
     """Something else whenever the file is another, or is written to; None where there is none."""
     try:
-        if path.is_symlink():
-            return os.readlink(path)
         stat = path.stat()
     except OSError:
         return None
