@@ -317,3 +317,19 @@ def test_rehearsals_wait_once_they_have_read_what_was_agreed(tmp_path: Path, row
         else:
             with pytest.raises(Empty):
                 rig.wait_for(Standing, timeout=5)
+
+
+def test_a_query_that_is_declared_while_another_thread_is_held_is_rehearsed(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "import threading\n"
+        "threading.Thread(target=lambda: spark.range(1).write.parquet('batch')).start()\n"
+        "while not Path('go').exists(): time.sleep(0.02)\n"
+        "rows.writeStream.queryName('kept').format('noop').start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script, rehearse="live", rounds=1) as rig:
+        assert rig.wait_for(Standing).reason.endswith("not rehearsed")
+        (tmp_path / "go").touch()
+        while not rig.wait_for(Standing).rehearsed:
+            pass
+    assert not (tmp_path / "batch").exists()

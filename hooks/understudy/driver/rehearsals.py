@@ -54,6 +54,7 @@ class Rehearsals:
         self._last_added = 0.0
         self._held = ""
         self._thread: threading.Thread | None = None
+        self._looker: threading.Thread | None = None
         self._reads: Any = None  # the JVM's StaticReads, from the first frame on
 
     def add(self, deferred: Deferred) -> None:
@@ -71,9 +72,9 @@ class Rehearsals:
         if self._deferred:
             return
         self._only_held()
-        if self._thread is None and not self._cancelled.is_set():
-            self._thread = threading.Thread(target=self._only_look, name="rehearsals", daemon=True)
-            self._thread.start()
+        if self._looker is None:
+            self._looker = threading.Thread(target=self._only_look, name="static-reads", daemon=True)
+            self._looker.start()
 
     @property
     def waited(self) -> bool:
@@ -124,7 +125,7 @@ class Rehearsals:
 
     def _only_look(self) -> None:
         """Nothing can be rehearsed of a script that is held before it declares a query, and it grows old all the same."""
-        while not self._cancelled.wait(self._every):
+        while not self._cancelled.wait(self._every) and not self._deferred:
             if outdated := self._outdated():
                 self._only_held(outdated)
 
