@@ -40,7 +40,8 @@ def digest(data: bytes) -> str:
 def parse(text: str | bytes) -> object:
     """JSON without its ambiguities. Raises ``ValueError`` with the reason."""
     try:
-        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
+        return _DECODER.decode(whole)
     except RecursionError:
         message = "nested too deeply"
         raise ValueError(message) from None
@@ -106,3 +107,6 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _no_constant(name: str) -> NoReturn:
     message = f"{name} is not JSON"
     raise ValueError(message)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
