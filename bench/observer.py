@@ -83,11 +83,15 @@ def all_files_read(checkpoint: Path) -> int:
 
 def files_read(checkpoint: Path, source: str = "0") -> int:
     """How many input files the log of a file source holds, from its entries and its compacted ones."""
-    log = checkpoint / "sources" / source
+    return len(files_logged(checkpoint / "sources" / source))
+
+
+def files_logged(log: Path) -> set[str]:
+    """The files that a log of a file source or sink holds, from its entries and its compacted ones; paths as they stand there."""
     try:
         names = os.listdir(log)
     except FileNotFoundError:
-        return 0
+        return set()
     compacted = max((int(name.partition(".")[0]) for name in names if name.endswith(".compact")), default=-1)
     wanted = [name for name in names if name.isdigit() and int(name) > compacted]
     if compacted >= 0:
@@ -99,7 +103,7 @@ def files_read(checkpoint: Path, source: str = "0") -> int:
         except FileNotFoundError:  # compacted meanwhile; the next look sees it
             continue
         files.update(json.loads(line)["path"] for line in lines)
-    return len(files)
+    return files
 
 
 def messages_read(checkpoint: Path) -> int:

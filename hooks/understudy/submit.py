@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
@@ -18,6 +19,14 @@ def option(submit: Sequence[str], name: str, setting: str) -> str:
     given = [value for each, value in itertools.pairwise(submit) if each == name]
     given += [each.removeprefix(f"{name}=") for each in submit if each.startswith(f"{name}=")]
     return given[-1] if given else settings_of(submit).get(setting) or ""
+
+
+def local_files(submit: Sequence[str], name: str, setting: str) -> list[Path]:
+    """Files on this machine among those that ``option`` lists, without what they are to be called (``env.tgz#env``)."""
+    parts = (
+        part.strip().partition("#")[0].removeprefix("file://") for part in option(submit, name, setting).split(",")
+    )
+    return [Path(part) for part in parts if part and "://" not in part]
 
 
 def is_native(submit: Sequence[str]) -> bool:

@@ -60,6 +60,12 @@ def two_of_them(replicas: Replicas, *options: str) -> None:
     replicas.wait_for("a standby", lambda: any(each[waits] for each in standbys(replicas)))
 
 
+def another_leads_with_the_new_table(replicas: Replicas) -> None:
+    os.kill(replicas.leader(), signal.SIGKILL)
+    feed(replicas.home, "b")
+    replicas.wait_for("a row with the new name", lambda: rows(replicas.home) == [("a", "old"), ("b", "new")])
+
+
 def standbys(replicas: Replicas) -> list[dict[str, Any]]:
     return [each for each in replicas.status()["replicas"] if each["role"] == "standby"]
 
@@ -71,9 +77,7 @@ def test_a_takeover_on_what_was_overwritten_meanwhile_starts_the_script_once_mor
     try:
         two_of_them(replicas, "--restart-attempts", "0", "--rehearse", "off")
         overwrite(home, a="new", b="new", c="new")
-        os.kill(replicas.leader(), signal.SIGKILL)
-        feed(home, "b")
-        replicas.wait_for("a row with the new name", lambda: rows(home) == [("a", "old"), ("b", "new")])
+        another_leads_with_the_new_table(replicas)
         assert [text.partition(":")[0] for text in said(home, "begins-afresh")] == ["a file or table is missing"]
         assert said(home, "driver-died") == []
         assert replicas.status()["status"] == "RUNNING"
@@ -90,9 +94,7 @@ def test_a_standby_that_has_noticed_leads_with_the_new_table_at_once(replicas: R
         assert said(home, "begins-again")[0].endswith("/names has changed since the script read it")
         rehearsed = said(home, "rehearsed")
         replicas.wait_for("its rehearsal", lambda: len(said(home, "rehearsed")) > len(rehearsed))
-        os.kill(replicas.leader(), signal.SIGKILL)
-        feed(home, "b")
-        replicas.wait_for("a row with the new name", lambda: rows(home) == [("a", "old"), ("b", "new")])
+        another_leads_with_the_new_table(replicas)
         assert said(home, "begins-afresh") == []
     finally:
         replicas.stop()

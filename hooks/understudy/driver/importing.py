@@ -10,19 +10,15 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from understudy.submit import option
+from understudy.submit import local_files
 
 
-def python_files(submit: Sequence[str]) -> list[Path]:
-    """Local files of ``--py-files``. Others are fetched by Spark, and can be imported once there is a session."""
-    given = (
-        part.strip().removeprefix("file://") for part in option(submit, "--py-files", "spark.submit.pyFiles").split(",")
-    )
-    return [Path(part).absolute() for part in given if part and "://" not in part]
+def make_importable(submit: Sequence[str]) -> None:
+    """Archives and directories go onto the path; a module is found by its own name, and nothing that lies beside it.
 
-
-def make_importable(files: Sequence[Path]) -> None:
-    """Archives and directories go onto the path; a module is found by its own name, and nothing that lies beside it."""
+    Files that are not on this machine are fetched by Spark, and can be imported once there is a session.
+    """
+    files = [path.absolute() for path in local_files(submit, "--py-files", "spark.submit.pyFiles")]
     modules = {path.stem: path for path in files if path.suffix == ".py"}
     sys.path[1:1] = [str(path) for path in files if path.suffix != ".py"]
     if modules:

@@ -15,7 +15,7 @@ from typing import Any
 from understudy.clock import instant
 from understudy.driver.allowance import Allowance
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.importing import make_importable, python_files
+from understudy.driver.importing import make_importable
 from understudy.driver.jvm import prepare, refuse_foreign_fence
 from understudy.driver.outdated import first_line
 from understudy.driver.patches import install
@@ -91,7 +91,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
     install(stage, gatekeeper, spec.checkpoints)
-    make_importable(python_files(spec.submit))
+    make_importable(spec.submit)
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
     try:
         code, error = _play(script, spec.arguments, stage.suspect)

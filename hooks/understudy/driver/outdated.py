@@ -5,26 +5,20 @@ from __future__ import annotations
 import re
 
 #: Conditions and exceptions of Spark, Hadoop and the common stores, by what they say is missing or different.
-_SIGNS = (
-    (
-        "a file or table is missing",
-        "FILE_NOT_EXIST|PATH_NOT_FOUND|FileNotFoundException|NoSuchFileException|NoSuchKey|NoSuchBucket",
+_SIGNS = {
+    "a file or table is missing": (
+        "FILE_NOT_EXIST|PATH_NOT_FOUND|FileNotFoundException|NoSuchFileException|NoSuchKey|NoSuchBucket"
+        "|TABLE_OR_VIEW_NOT_FOUND|NoSuchTableException|CANNOT_READ_FILE_FOOTER"
     ),
-    ("a file or table is missing", "TABLE_OR_VIEW_NOT_FOUND|NoSuchTableException|CANNOT_READ_FILE_FOOTER"),
-    (
-        "a schema is another",
-        r"UNRESOLVED_COLUMN|SchemaColumnConvertNotSupported|INCOMPATIBLE_(?:VIEW_)?SCHEMA|SCHEMA_MISMATCH",
+    "a schema is another": (
+        "UNRESOLVED_COLUMN|SchemaColumnConvertNotSupported|INCOMPATIBLE_(?:VIEW_)?SCHEMA|SCHEMA_MISMATCH"
+        "|PARQUET_COLUMN_DATA_TYPE_MISMATCH|DELTA_SCHEMA_CHANGED|COLUMN_NOT_DEFINED"
     ),
-    ("a schema is another", r"PARQUET_COLUMN_DATA_TYPE_MISMATCH|DELTA_SCHEMA_CHANGED|COLUMN_NOT_DEFINED"),
-    (
-        "a credential is refused",
-        "AccessDenied|ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|TokenExpired",
+    "a credential is refused": (
+        "AccessDenied|ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|TokenExpired"
+        "|Status Code: 40[13]|Unauthorized|SaslAuthenticationException|password authentication failed"
     ),
-    (
-        "a credential is refused",
-        "Status Code: 40[13]|Unauthorized|SaslAuthenticationException|password authentication failed",
-    ),
-)
+}
 
 
 def outdated(error: BaseException) -> str:
@@ -34,7 +28,7 @@ def outdated(error: BaseException) -> str:
     script one start.
     """
     text = f"{type(error).__name__}: {error}"
-    return next((meaning for meaning, sign in _SIGNS if re.search(sign, text)), "")
+    return next((meaning for meaning, signs in _SIGNS.items() if re.search(signs, text)), "")
 
 
 def first_line(error: BaseException) -> str:

@@ -198,6 +198,8 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
         (DataFrameWriter, _BATCH_WRITERS),
         (DataFrameWriterV2, _BATCH_WRITERS_V2),
         (RDD, _RDD_WRITERS),
+        (MergeIntoWriter, ("merge",)),
+        (Catalog, _CATALOG_CHANGES),  # Spark 4.2 has more of them than 4.1
     ):
         for each in {owner, *owner.__subclasses__()}:
             for name in names:
@@ -205,10 +207,6 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
                     setattr(each, name, gated(vars(each)[name]))
     for name in ("foreach", "foreachPartition"):
         setattr(ClassicDataFrame, name, gated(getattr(ClassicDataFrame, name)))
-    MergeIntoWriter.merge = gated(MergeIntoWriter.merge)  # type: ignore[method-assign]
-    for name in _CATALOG_CHANGES:
-        if name in vars(Catalog):  # Spark 4.2 has more of them than 4.1
-            setattr(Catalog, name, gated(vars(Catalog)[name]))
 
 
 def _patch_sql(gatekeeper: Gatekeeper) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 #: A script that has deferred a query and asks nothing for this long is taken to have declared all of them, in seconds.
 _QUIET = 2.0
 
-
 #: Rounds that read something of the user's.
 _READ = ("live", "throwaway")
 
@@ -114,7 +113,9 @@ class Rehearsals:
                 # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
                 self._deferred[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
             pause = self._every * random.uniform(0.8, 1.2) if done >= self._rounds or failed else 0.0  # noqa: S311
-            if self._cancelled.wait(max(pause, self._allowance.pause()) if done >= self._rounds else pause):
+            if done >= self._rounds:
+                pause = max(pause, self._allowance.pause())
+            if self._cancelled.wait(pause):
                 return
 
     def _only_held(self, outdated: str = "") -> None:

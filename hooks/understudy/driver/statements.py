@@ -7,8 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-#: Commands that look, or that change this session alone: what their plans are called, or how that begins.
-_LOOKS = ("Show", "Describe", "Desc", "Explain", "List", "Refresh", "Cache", "Uncache", "Clear")
+#: How the plans of commands that only look are called, to begin with.
+_LOOKS = ("Show", "Desc", "Explain", "List", "Refresh", "Cache", "Uncache", "Clear")
+#: Commands that change this session alone.
 _OF_THE_SESSION = frozenset(
     "SetCommand ResetCommand SetCatalogAndNamespace SetNamespaceCommand SetCatalogCommand AddJarsCommand AddFilesCommand"
     " AddArchivesCommand CreateViewCommand CreateTempViewUsing CreateVariable SetVariable DropVariable".split()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from understudy.documents import codec
@@ -55,7 +55,8 @@ class Replica:
     def decode(cls, text: str) -> Replica:
         """Raises ``DocumentUnreadable``."""
         _, body = codec.decode(_KIND, text)
-        values: dict[str, Any] = {"address": "", "script_since": 0.0, **body}
+        told_later = {item.name: item.default for item in fields(cls) if item.default is not MISSING}
+        values: dict[str, Any] = {**told_later, **body}
         for item in fields(cls):
             if type(values.get(item.name)) not in _TYPES[str(item.type)]:
                 raise DocumentUnreadable(f"a replica's {item.name} is {values.get(item.name)!r}")

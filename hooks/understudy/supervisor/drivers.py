@@ -126,8 +126,8 @@ class Drivers:
         """Ask the loop to run a standby's script again, when it is due and its turn."""
         while True:
             await asyncio.sleep(_LOOK_FRESH)
-            driver, due = self.seat.driver, self._freshness.due()
-            if due is None or driver is None or self._leader_elsewhere() is None:
+            driver = self.seat.driver
+            if driver is None or self._leader_elsewhere() is None or (due := self._freshness.due()) is None:
                 continue
             if await self._roster.may_begin_again(rehearsed=self._standing.rehearsed, urgent=due.urgent):
                 self._happen(Aged(driver, due))

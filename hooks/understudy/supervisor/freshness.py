@@ -10,7 +10,7 @@ from pathlib import Path
 
 from understudy.clock import Clock
 from understudy.messages import Standing
-from understudy.submit import option
+from understudy.submit import local_files
 
 #: A rehearsal may fail once because the leader went on meanwhile; twice in a row it does not.
 _FAILURES = 2
@@ -94,10 +94,7 @@ def files_named_by(submit: Sequence[str], environment: Mapping[str, str]) -> Ite
     if directory and (found := Path(directory)).is_dir():
         yield from sorted(path for path in found.iterdir() if path.is_file())
     for name, setting in _FILES:
-        for part in option(submit, name, setting).split(","):
-            local = part.strip().partition("#")[0].removeprefix("file://")
-            if local and "://" not in local:
-                yield Path(local)
+        yield from local_files(submit, name, setting)
 
 
 def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[Path, ...]:

@@ -96,7 +96,7 @@ class Roster:
         unless it is ``urgent``. False where the documents cannot be read.
         """
         with suppress(UnderstudyError):
-            others = [each for each in await self._others() if each.role == "standby" and not self._is_dead(each)]
+            others = await self._standbys()
             ready = all(each.rehearsed or each.reason for each in others)
             first = all((self._script_since, self._holder) < (each.script_since, each.holder) for each in others)
             spare = urgent or not rehearsed or any(each.rehearsed for each in others)
@@ -106,12 +106,12 @@ class Roster:
     async def standbys(self) -> list[str]:
         """Starts of the supervisors that stand by, as far as they said so. None of them when that cannot be read."""
         with suppress(UnderstudyError):
-            return [
-                each.holder.rpartition("_")[2]
-                for each in await self._others()
-                if each.role == "standby" and not self._is_dead(each)
-            ]
+            return [each.holder.rpartition("_")[2] for each in await self._standbys()]
         return []
+
+    async def _standbys(self) -> list[Replica]:
+        """The other living ones."""
+        return [each for each in await self._others() if each.role == "standby" and not self._is_dead(each)]
 
     async def _others(self) -> list[Replica]:
         return [each for each in await self._replicas.read() if each.holder != self._holder]

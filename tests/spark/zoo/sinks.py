@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.orc
 import pyarrow.parquet
 
-from bench.observer import local_path
+from bench.observer import files_logged, local_path
 
 Rows = Counter[str]
 #: Reads below the directory a script ran in.
@@ -36,12 +36,8 @@ def files(directory: str) -> Reader:
 
 
 def logged(root: Path) -> set[Path]:
-    """The files that the log of a streaming file sink holds, of its entries and its compacted ones."""
-    entries = {int(path.stem): path for path in (root / "_spark_metadata").iterdir() if path.stem.isdigit()}
-    compacted = [number for number, path in entries.items() if path.suffix == ".compact"]
-    since = max(compacted, default=0)
-    lines = [line for number, path in entries.items() if number >= since for line in path.read_text().splitlines()[1:]]
-    return {Path(local_path(json.loads(line)["path"])) for line in lines}
+    """What a streaming file sink holds, as its log says."""
+    return {Path(local_path(path)) for path in files_logged(root / "_spark_metadata")}
 
 
 def written(root: Path) -> set[Path]:

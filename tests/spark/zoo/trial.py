@@ -9,7 +9,6 @@ import os
 import random
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import documents, kills, observer, procs
-from bench.deployment import MARK, Deployment, Replica, die_with_us, kill_marked
+from bench.deployment import MARK, Deployment, Replica, kill_marked
 from bench.production import understudy
 from bench.tails import FenceLog
 from tests.spark.zoo.exhibits import Exhibit
@@ -227,7 +226,7 @@ class Trial:
             if self.exhibit.ends:
                 self._until(lambda: process.poll() is not None, "the script's end, plainly")
                 if process.returncode != 0:
-                    raise Failed(f"plainly it ends with {process.returncode}; see {self.home}/plain.log")
+                    raise Failed(f"plainly it ends with {process.returncode}; see {self.home}/logs")
             else:
                 self._until(lambda: self._settled(self.plain) or process.poll() is not None, "everything read, plainly")
         return self._read(self.plain)
@@ -236,25 +235,16 @@ class Trial:
     def _alone(self) -> Iterator[subprocess.Popen[bytes]]:
         run = f"plain-{self.exhibit.script}-{os.getpid()}"
         submit = shlex.join([*SPARK, "pyspark-shell"])
-        environment = {**os.environ, **self._environment, MARK: run, "PYSPARK_SUBMIT_ARGS": submit}
-        with (self.home / "plain.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, *self._script],
-                cwd=self.plain,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_us,  # noqa: PLW1509 - one libc call on a handle that was opened before the fork
-            )
-            try:
-                yield process
-            finally:
-                if process.poll() is None:
-                    process.send_signal(signal.SIGTERM)
-                kill_marked(run)
-                process.wait()
+        command = ["env", "-C", str(self.plain), sys.executable, *self._script]
+        alone = Replica(0, self.home / "logs" / "plain")
+        alone.start(command, {**os.environ, **self._environment, MARK: run, "PYSPARK_SUBMIT_ARGS": submit})
+        assert alone.process is not None
+        try:
+            yield alone.process
+        finally:
+            kill_marked(run)
+            alone.process.wait()
+            alone.close()
 
     # Both.
 
