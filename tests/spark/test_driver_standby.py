@@ -333,3 +333,48 @@ def test_a_query_that_is_declared_while_another_thread_is_held_is_rehearsed(tmp_
         while not rig.wait_for(Standing).rehearsed:
             pass
     assert not (tmp_path / "batch").exists()
+
+
+def test_the_directory_of_a_table_is_claimed_wherever_the_catalog_keeps_it(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "spark.sql('CREATE DATABASE shop')\n"
+        "spark.sql(\"CREATE TABLE shop.old (k string) USING json LOCATION 'elsewhere'\")\n"
+        "spark.sql('USE shop')\n"
+        "def into(table, format, **options):\n"
+        "    writer = rows.select('k').writeStream.queryName(table).options(**options)\n"
+        "    writer.toTable(table, format=format)\n"
+        "into('old', 'json')\n"
+        "into('spark_catalog.default.managed', 'parquet')\n"
+        "into('beside', 'orc', path='beside')\n"
+        "into('far', 'parquet', path=str(Path('far').absolute()))\n"
+        "for query in spark.streams.active: query.processAllAvailable()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        assert rig.wait_for(Ended).code == 0, rig.text()
+    below = {
+        name: {path.parent for path in tmp_path.rglob(name)} for name in ("_understudy", "commits", "_spark_metadata")
+    }
+    assert len(below["_spark_metadata"]) == len(below["commits"]) == 4
+    assert below["_understudy"] == below["commits"] | below["_spark_metadata"]
+
+
+def test_a_leaders_statements_are_not_looked_into(tmp_path: Path) -> None:
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "import understudy.driver.patches as patches\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "spark.sparkContext.setLogLevel('OFF')\n"
+        "stock, looked = patches.has_side_effects, []\n"
+        "patches.has_side_effects = lambda session, text: looked.append(text) or stock(session, text)\n"
+        "spark.sql('SELECT 1')\n"
+        "spark.sql('CREATE TABLE made (a int) USING json')\n"
+        "spark.sql('INSERT INTO made VALUES (1)')\n"
+        "print('looked into', len(looked), 'rows', spark.sql('SELECT * FROM made').count())\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        assert rig.wait_for(Standing).held == "job.py:8"
+        rig.lead()
+        assert rig.wait_for(Ended) == Ended(0, "", asked=True)
+        assert "looked into 2 rows 1" in rig.text()

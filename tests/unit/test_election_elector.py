@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -309,6 +310,30 @@ def test_a_hung_floor_delays_an_acquire_and_stops_nothing() -> None:
         closing.append(True)
 
     virtually(main())
+
+
+def test_a_floor_that_fails_just_when_the_elector_ends_is_no_warning() -> None:
+    warnings: list[dict[str, object]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: warnings.append(context))
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def floor() -> int:
+            return await answer
+
+        server = MemoryServer()
+        await MemoryDocumentStore(server).create(NAME, released_content())
+        member = join(server, "a", floor=floor)
+        await pass_(2 * RETRY)
+        answer.set_exception(DocumentError("the job has ended"))
+        await pass_(0)
+        member.task.cancel()
+        await pass_(RETRY)
+        gc.collect()
+
+    virtually(main())
+    assert warnings == []
 
 
 def released_content() -> Content:

@@ -44,6 +44,11 @@ class Gatekeeper:
         """As ``standing``, without a question of the script's."""
         return self._standing() is State.STANDBY
 
+    @property
+    def leads(self) -> bool:
+        """As ``standing``, without a question of the script's."""
+        return self._standing() is State.OPEN
+
     def token(self) -> Token:
         view = self._reader.read()
         return view.token if view is not None else Token(0, 0)

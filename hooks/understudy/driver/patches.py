@@ -213,7 +213,9 @@ def _patch_sql(gatekeeper: Gatekeeper) -> None:
     stock = SparkSession.sql
 
     def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
-        if not has_side_effects(self, sqlQuery):
+        # A leader's statements all pass, so it need not know: to ask the parser takes milliseconds, for each of a batch's statements.
+        passes = gatekeeper.asked and gatekeeper.leads
+        if not passes and not has_side_effects(self, sqlQuery):
             return stock(self, sqlQuery, *arguments, **options)
         with gatekeeper.user_code():
             return stock(self, sqlQuery, *arguments, **options)

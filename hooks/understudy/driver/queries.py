@@ -16,39 +16,8 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.jvm import FENCE, refuse_foreign_fence
+from understudy.driver.sinks import Sink, private_field
 from understudy.errors import ScriptProblem
-
-#: Sinks that keep a log of their own in the directory they write to.
-FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
-
-
-def _field(java_object: Any, name: str) -> Any:
-    """A private field of a Scala object; Spark's writer has no getters."""
-    found = java_object.getClass().getDeclaredField(name)
-    found.setAccessible(True)
-    return found.get(java_object)
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """Where a query writes, as its writer says."""
-
-    kind: str
-    options: dict[str, str]
-
-    @classmethod
-    def of(cls, writer: DataStreamWriter, path: str | None) -> Sink:
-        jwrite = writer._jwrite  # noqa: SLF001
-        jvm: Any = writer._spark._jvm  # noqa: SLF001
-        options = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(_field(jwrite, "extraOptions")))
-        options = {key.lower(): value for key, value in options.items()}
-        if path is not None:
-            options["path"] = path
-        return cls(str(_field(jwrite, "source")).lower(), options)
-
-    @property
-    def directory(self) -> str | None:
-        return self.options.get("path") if self.kind in FILE_SINKS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +25,7 @@ class Scene:
     """The session state ``start()`` reads."""
 
     java_conf: Any
+    catalog: str
     database: str
     properties: Any
 
@@ -64,14 +34,14 @@ class Scene:
         jsession = session._jsparkSession  # noqa: SLF001
         return cls(
             _java_conf(session),
-            jsession.catalog().currentDatabase(),
+            *_standing_in(jsession),
             session.sparkContext._jsc.sc().getLocalProperties().clone(),  # noqa: SLF001
         )
 
     def same_settings(self, session: Any) -> bool:
         """Compared in the JVM: one call instead of one per setting."""
         return bool(_java_conf(session).equals(self.java_conf)) and (
-            session._jsparkSession.catalog().currentDatabase() == self.database  # noqa: SLF001
+            _standing_in(session._jsparkSession) == (self.catalog, self.database)  # noqa: SLF001
         )
 
     def apply(self, session: Any) -> None:
@@ -83,7 +53,14 @@ class Scene:
         for key, value in wanted.items():
             if current.get(key) != value and conf.isModifiable(key):
                 conf.set(key, value)
-        session._jsparkSession.catalog().setCurrentDatabase(self.database)  # noqa: SLF001
+        catalog = session._jsparkSession.catalog()  # noqa: SLF001
+        catalog.setCurrentCatalog(self.catalog)
+        catalog.setCurrentDatabase(self.database)
+
+
+def _standing_in(jsession: Any) -> tuple[str, str]:
+    """The current catalog and database."""
+    return str(jsession.catalog().currentCatalog()), str(jsession.catalog().currentDatabase())
 
 
 def _java_conf(session: Any) -> Any:
@@ -128,6 +105,8 @@ class Deferred:
     def roots(self) -> list[str]:
         """Directories to claim before the first read: the checkpoint, and a file sink, whose log has a leader too."""
         directory = self.sink.directory
+        if self.table is not None:
+            directory = self.sink.table_directory(self.session, self.table, self.scene.catalog, self.scene.database)
         return [self.checkpoint] if directory is None else [self.checkpoint, self._qualified(directory)]
 
     def _qualified(self, directory: str) -> str:
@@ -179,10 +158,10 @@ def analyse(writer: DataStreamWriter) -> None:
     jwrite = writer._jwrite  # noqa: SLF001
     if session.conf.get("spark.sql.streaming.unsupportedOperationCheck", "true") != "true":
         return
-    frame = _field(jwrite, "ds")
+    frame = private_field(jwrite, "ds")
     plan = frame.queryExecution().analyzed()
     if not plan.isStreaming():
         jwrite.start()  # Spark's own error for a batch frame; nothing can start
     session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(  # noqa: SLF001
-        plan, _field(jwrite, "outputMode")
+        plan, private_field(jwrite, "outputMode")
     )

@@ -273,6 +273,7 @@ class Elector:
             return await call()
 
         task = self._spawn(called())
+        task.add_done_callback(_ignore)  # for the case that it fails just when we are cancelled
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
@@ -280,7 +281,6 @@ class Elector:
             timer.cancel()
             if not task.done():
                 task.cancel()
-                task.add_done_callback(_ignore)
         if not task.done():
             raise DocumentError(f"no answer within {seconds:g} s", where=self._name)
         if task.cancelled():  # by the backend itself: it must not look as if we were
@@ -350,6 +350,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _ignore(task: asyncio.Task[Any]) -> None:
-    """A request given up: its late result is nobody's, its exception need not be warned about."""
+    """What a request given up has come to is nobody's, its exception need not be warned about."""
     if not task.cancelled():
         task.exception()

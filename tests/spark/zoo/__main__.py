@@ -45,6 +45,7 @@ def main() -> int:
             outcome = trial.run(options.kills)
         except Failed as failed:
             sys.stdout.write(f"{exhibit.script:<22} FAILED  {failed}\n")
+            sys.stdout.flush()
             bad += 1
             continue
         wrong = outcome.lost or outcome.touched or (outcome.repeated and exhibit.claim == ONCE)

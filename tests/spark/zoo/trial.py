@@ -90,6 +90,10 @@ class Trial:
         self._replicated(times)
         expected, found = self._plainly(), self._read(self.played)
         for name, rows in expected.items():
+            if not rows:
+                raise Failed(
+                    f"{self.exhibit.script}: a plain run leaves nothing in {name}: there is nothing to compare"
+                )
             self.outcome.rows += rows.total()
             self.outcome.lost += (rows - found[name]).total()
             self.outcome.repeated += (found[name] - rows).total()
@@ -157,6 +161,10 @@ class Trial:
             (self.played / self.exhibit.told_by).touch()
         if self.exhibit.ends:
             self._until(self._finished, "the job is FINISHED")
+            ended = self._job()
+            time.sleep(_QUIET)
+            if self._job() != ended:
+                raise Failed(f"{self.exhibit.script}: something has happened to the job after its end: {self._job()}")
         else:
             self._until(lambda: self._settled(self.played), "everything is read")
 
@@ -195,9 +203,11 @@ class Trial:
         return [each for each in waits if (each.rounds >= 2 and each.rehearsed if self.exhibit.how else each.held)]
 
     def _finished(self) -> bool:
-        found = documents.newest(self.home / "ha" / CLUSTER / "documents", f"{CLUSTER}-job-{CLUSTER}")
-        entries: dict[str, Any] = (found or {}).get("entries", {})
+        entries: dict[str, Any] = self._job().get("entries", {})
         return any(documents.body(text).get("status") == "FINISHED" for text in entries.values())
+
+    def _job(self) -> dict[str, Any]:
+        return documents.newest(self.home / "ha" / CLUSTER / "documents", f"{CLUSTER}-{CLUSTER}") or {}
 
     def _token(self) -> int:
         self._fence.read()

@@ -1,5 +1,7 @@
 """Into a table of the catalog, whose files are kept elsewhere."""
 
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
@@ -12,7 +14,7 @@ big = (
 )
 query = (
     big.writeStream.option("checkpointLocation", "checkpoints/big_orders")
-    .option("path", "out/big_orders")
+    .option("path", str(Path("out/big_orders").absolute()))
     .toTable("big_orders", format="parquet", outputMode="append", queryName="big-orders")
 )
 query.awaitTermination()

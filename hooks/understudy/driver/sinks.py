@@ -1,0 +1,78 @@
+"""Where a streaming query writes, as its writer and the catalog say."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+#: Sinks that keep a log of their own in the directory they write to.
+FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
+
+#: What Spark calls the catalog that every session has.
+_SESSION_CATALOG = "spark_catalog"
+
+
+def private_field(java_object: Any, name: str) -> Any:
+    """A private field of a Scala object; Spark's writer has no getters."""
+    found = java_object.getClass().getDeclaredField(name)
+    found.setAccessible(True)
+    return found.get(java_object)
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """What a writer says of itself. ``options`` have their keys in lower case."""
+
+    kind: str
+    options: dict[str, str]
+
+    @classmethod
+    def of(cls, writer: DataStreamWriter, path: str | None) -> Sink:
+        jwrite = writer._jwrite  # noqa: SLF001
+        jvm: Any = writer._spark._jvm  # noqa: SLF001
+        options = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(private_field(jwrite, "extraOptions")))
+        options = {key.lower(): value for key, value in options.items()}
+        if path is not None:
+            options["path"] = path
+        return cls(str(private_field(jwrite, "source")).lower(), options)
+
+    @property
+    def directory(self) -> str | None:
+        """Where ``start()`` keeps a sink's log."""
+        return self.options.get("path") if self.kind in FILE_SINKS else None
+
+    def table_directory(self, session: Any, table: str, catalog: str, database: str) -> str | None:
+        """Where ``toTable()`` keeps it, called in this catalog and database. None if it is no directory of files, is none yet, or
+        Spark itself is going to fail (no such database).
+        """
+        state = session._jsparkSession.sessionState()  # noqa: SLF001
+        jvm = session._jvm  # noqa: SLF001
+        with suppress(PySparkException, Py4JJavaError):
+            names = list(
+                jvm.scala.jdk.javaapi.CollectionConverters.asJava(state.sqlParser().parseMultipartIdentifier(table))
+            )
+            if len(names) > 1 and state.catalogManager().isCatalogRegistered(names[0]):
+                catalog = names.pop(0)
+            if catalog != _SESSION_CATALOG or len(names) > 2:
+                return None
+            if len(names) > 1:
+                database = names[0]
+            name = jvm.org.apache.spark.sql.catalyst.TableIdentifier(names[-1], jvm.scala.Option.apply(database))
+            tables = state.catalog()
+            if tables.tableExists(name):
+                standing = tables.getTableMetadata(name)
+                provider = standing.provider()
+                of_files = provider.isDefined() and str(provider.get()).lower() in FILE_SINKS
+                return str(standing.location().toString()) if of_files else None
+            given = self.options.get("path")
+            if self.kind not in FILE_SINKS or given is None:
+                return None  # a directory of Spark's own choice must not be there before the table is: its first write claims it
+            paths = jvm.org.apache.hadoop.fs.Path
+            home = paths(tables.getDatabaseMetadata(database).locationUri())
+            return str(paths(home, given).toString())  # an absolute one stays as it is
+        return None
