@@ -72,7 +72,7 @@ demo:
 	@$(PYTHON) -m bench.demo
 
 test:
-	@tools/setup.sh jar spark43 s3
+	@tools/setup.sh jar spark43 s3 kafka connectors
 	$(PYTHON) -m pytest $(ARGS)
 	@# Those that matter for another Spark line, in an environment that has it.
 	.venv-4.3/bin/python -m pytest tests/spark -m spark43
@@ -102,7 +102,7 @@ soak:
 	@$(PYTHON) -m bench.soak
 
 zoo:
-	@tools/setup.sh jar
+	@tools/setup.sh jar kafka connectors
 	@$(PYTHON) -m tests.spark.zoo --kills $(KILLS) $(ARGS)
 
 prove:

@@ -19,6 +19,7 @@ lock requirements/uv.txt requirements/uv.in
 lock requirements/build.txt requirements/build.in
 lock requirements/go.txt requirements/go.in
 lock requirements/fuzz.txt requirements/fuzz.in
+lock requirements/delta.txt requirements/delta.in --no-deps
 for line in 4.2 4.3; do
     lock "requirements/spark-$line.txt" --group pyproject.toml:dev pyproject.toml requirements/uv.in "requirements/spark-$line.in"
 done

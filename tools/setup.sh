@@ -8,6 +8,7 @@
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
 #   tools/setup.sh fuzz             atheris, the fuzzer, in build/fuzz/lib, where there is one for this Python
 #   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
+#   tools/setup.sh connectors       Delta Lake for Spark and Python, and a JDBC driver, in build/connectors/
 #   tools/setup.sh companions       versitygw and ZooKeeper's jars, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
@@ -48,8 +49,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a | kafka | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | s3 | s3a | kafka | connectors | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, connectors, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -121,6 +122,7 @@ missing_packages() { # words; A|B: one of them will do
     python=$(find_python) || echo "python3 python3-venv"
     if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
         { wants kafka && ! [ -e build/kafka/.stamp ]; } ||
+        { wants connectors && ! [ -e build/connectors/.stamp ]; } ||
         { wants companions && ! [ -e build/companions/.stamp ]; }; then
         find_jdk "${python:-python3}" >/dev/null || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
         command -v mvn >/dev/null || echo "maven"
@@ -267,6 +269,19 @@ kafka() {
     echo "$key" >"$target/.stamp"
 }
 
+# --------------------------------------------------------------------------------------------------------- connectors
+connectors() {
+    local target=build/connectors home key
+    key=$(digest tests/spark/zoo/pom.xml requirements/delta.txt)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
+    home=$(find_jdk .venv/bin/python)
+    say "$target: Delta Lake and a JDBC driver"
+    rm -rf "$target"
+    logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -f tests/spark/zoo/pom.xml package
+    logged delta .venv/bin/uv pip install --quiet --target "$target/python" --require-hashes --no-deps -r requirements/delta.txt
+    echo "$key" >"$target/.stamp"
+}
+
 # --------------------------------------------------------------------------------------------------------------- fuzz
 fuzzer() {
     local target=build/fuzz/lib key
@@ -303,6 +318,7 @@ if wants jar; then jar; fi
 if wants s3 || wants companions || wants e2e || wants cluster; then versitygw; fi
 if wants s3a; then s3a; fi
 if wants kafka; then kafka; fi
+if wants connectors; then connectors; fi
 if wants companions; then companions; fi
 if wants fuzz; then fuzzer; fi
 if wants cluster; then

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from understudy.clock import instant
 from understudy.errors import LeadershipLost
 from understudy.fencing.gate import Activity, GateReader, State
 from understudy.fencing.token import Token
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Seconds between two looks at the page while waiting; a grant also wakes waiters at once.
 _LOOK = 0.02
@@ -94,6 +99,16 @@ class Gatekeeper:
             finally:
                 self._count(-1)
             self.pass_through()
+
+    def gated(self, stock: Callable[P, T]) -> Callable[P, T]:
+        """A writer that waits at the gate, and counts as the user's code while it runs."""
+
+        @functools.wraps(stock)
+        def call(*arguments: P.args, **options: P.kwargs) -> T:
+            with self.user_code():
+                return stock(*arguments, **options)
+
+        return call
 
     @property
     def user_code_runs(self) -> bool:

@@ -1,13 +1,14 @@
-"""Modules of ``--py-files``, which a script may import before it has a session, as under spark-submit."""
+"""What a script imports: modules of ``--py-files``, also before it has a session, as under spark-submit; and libraries to be patched."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from understudy.submit import local_files
@@ -25,6 +26,11 @@ def make_importable(submit: Sequence[str]) -> None:
         sys.meta_path.append(_Modules(modules))
 
 
+def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
+    """Call ``then`` with the module of that name before its first importer sees it. It is not imported for that."""
+    sys.meta_path.insert(0, _Watch(name, then))
+
+
 class _Modules(MetaPathFinder):
     def __init__(self, modules: dict[str, Path]) -> None:
         self._modules = modules
@@ -32,3 +38,42 @@ class _Modules(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         del path, target
         return spec_from_file_location(fullname, self._modules[fullname]) if fullname in self._modules else None
+
+
+class _Watch(MetaPathFinder):
+    """Finds nothing by itself: asks the finders after it, and loads what they find with theirs."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._then = then
+        self._asks_others = False
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        del path, target
+        if fullname != self._name or self._asks_others:
+            return None
+        self._asks_others = True
+        try:
+            found = find_spec(fullname)
+        finally:
+            self._asks_others = False
+        if found is not None and found.loader is not None:
+            found.loader = _Followed(found.loader, self._then)
+        return found
+
+
+class _Followed(Loader):
+    def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._then = then
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._then(module)
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a loader can do: sources for tracebacks, resources."""
+        return getattr(self._loader, name)

@@ -18,7 +18,9 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
+from understudy.driver import delta
 from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.importing import when_imported
 from understudy.driver.jvm import refuse_connect
 from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
@@ -60,6 +62,7 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> Non
     _patch_sql(gatekeeper)
     _patch_reads(stage)
     _patch_sessions()
+    when_imported("delta.tables", lambda module: delta.install(module, gatekeeper))
 
 
 def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
@@ -186,14 +189,6 @@ def _patch_sessions() -> None:
 
 
 def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
-    def gated(stock: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(stock)
-        def call(*arguments: Any, **options: Any) -> Any:
-            with gatekeeper.user_code():
-                return stock(*arguments, **options)
-
-        return call
-
     for owner, names in (
         (DataFrameWriter, _BATCH_WRITERS),
         (DataFrameWriterV2, _BATCH_WRITERS_V2),
@@ -204,9 +199,9 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
         for each in {owner, *owner.__subclasses__()}:
             for name in names:
                 if name in vars(each):
-                    setattr(each, name, gated(vars(each)[name]))
+                    setattr(each, name, gatekeeper.gated(vars(each)[name]))
     for name in ("foreach", "foreachPartition"):
-        setattr(ClassicDataFrame, name, gated(getattr(ClassicDataFrame, name)))
+        setattr(ClassicDataFrame, name, gatekeeper.gated(getattr(ClassicDataFrame, name)))
 
 
 def _patch_sql(gatekeeper: Gatekeeper) -> None:

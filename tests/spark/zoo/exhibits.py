@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import observer
-from tests.spark.zoo.sinks import Reader, files, lines, table
+from tests.spark import kafka
+from tests.spark.s3 import Missing
+from tests.spark.zoo import feeds
+from tests.spark.zoo.sinks import Reader, delta, files, lines, table
+
+#: Made by ``tools/setup.sh connectors``.
+CONNECTORS = Path(__file__).resolve().parents[3] / "build" / "connectors"
 
 #: Claims. What stands in the sink after kills is compared with what a plain run leaves there.
 ONCE = "exactly once"
@@ -35,12 +41,43 @@ class Exhibit:
     told_by: str = ""
     #: How many files a checkpoint has read.
     read: Callable[[Path], int] = observer.all_files_read
+    #: What spark-submit is given besides.
+    submit: Callable[[], tuple[str, ...]] = tuple
+    #: Whether orders come as messages, too: ``KAFKA`` and ``TOPIC`` in the environment are a broker, and a topic to write to.
+    messages: bool = False
 
 
 def _files_of_python_source(checkpoint: Path) -> int:
     """A source of one's own keeps no log of files; its offset says how many there were."""
     offsets = observer.batch_offsets(checkpoint, observer.last_entry(checkpoint / "offsets")) or ()
     return sum(int(json.loads(offset)["files"]) for offset in offsets if offset != "-")
+
+
+def _steps_of_messages(checkpoint: Path) -> int:
+    read, steps = observer.messages_read(checkpoint), 0
+    while (read := read - len(feeds.messages(steps))) >= 0:
+        steps += 1
+    return steps
+
+
+def _jars(kind: str) -> tuple[str, ...]:
+    found = sorted(map(str, (CONNECTORS / kind).glob("*.jar")))
+    if not found:
+        raise Missing(f"{CONNECTORS / kind} is not there: run tools/setup.sh connectors")
+    return ("--jars", ",".join(found))
+
+
+def delta_jars() -> tuple[str, ...]:
+    return (
+        *_jars("delta"),
+        *("--conf", "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension"),
+        *("--conf", "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"),
+        *("--conf", "spark.databricks.delta.snapshotPartitions=2"),
+    )
+
+
+def _kafka() -> tuple[str, ...]:
+    return ("--jars", kafka.connector())
 
 
 def _one(script: str, about: str, sink: str, checkpoint: str, reads: int = 1, **options: object) -> Exhibit:
@@ -153,5 +190,48 @@ EXHIBITS = (
         {"expensive": files("out/expensive")},
         {"checkpoints/expensive": 1},
         how="",
+    ),
+    _one(
+        "kafka_windows",
+        "Kafka, JSON, windows",
+        "windows",
+        "windows",
+        read=_steps_of_messages,
+        submit=_kafka,
+        messages=True,
+    ),
+    Exhibit(
+        "kafka_to_kafka",
+        "from a topic to another",
+        {},
+        {"checkpoints/worth": 1},
+        claim=REPEATED,
+        why="Spark's Kafka sink sends a batch again that did not end",
+        read=_steps_of_messages,
+        submit=_kafka,
+        messages=True,
+    ),
+    Exhibit(
+        "delta_sink",
+        "two queries into Delta tables",
+        {"orders": delta("out/orders"), "large": delta("out/large")},
+        {"checkpoints/delta": 1, "checkpoints/large": 1},
+        submit=delta_jars,
+    ),
+    Exhibit(
+        "delta_merge",
+        "createIfNotExists, merges into a Delta table by foreachBatch",
+        {"newest": delta("out/newest")},
+        {"checkpoints/newest": 1},
+        submit=delta_jars,
+    ),
+    Exhibit(
+        "jdbc_batches",
+        "a batch appended by Spark's JDBC writer",
+        {"payments": table("out/shop.db", "payments", "order_id, method")},
+        {"checkpoints/jdbc": 1},
+        claim=REPEATED,
+        why="a batch that was appended and not committed is appended again, as after every restart of Spark's own",
+        submit=lambda: _jars("jdbc"),
     ),
 )

@@ -52,6 +52,11 @@ def payments(step: int) -> Iterator[dict[str, Any]]:
             yield paid
 
 
+def messages(step: int) -> list[str]:
+    """A step's orders, for a topic."""
+    return [json.dumps(order) for order in orders(step)]
+
+
 def feed(home: Path, step: int) -> None:
     """Put a step's files where the scripts look, whole or not at all, and of an age that only depends on the step.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow.orc
 import pyarrow.parquet
@@ -60,16 +61,36 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def delta(directory: str) -> Reader:
+    """A Delta table's rows: of the files that its log has added and not removed. Its log is kept for 30 days, so all of it is there."""
+
+    def read(home: Path) -> Rows:
+        root = home / directory
+        standing: dict[str, dict[str, str]] = {}
+        for entry in sorted((root / "_delta_log").glob("*.json")):
+            for action in map(json.loads, entry.read_text().splitlines()):
+                if added := action.get("add"):
+                    standing[added["path"]] = added["partitionValues"]
+                elif removed := action.get("remove"):
+                    del standing[removed["path"]]
+        found: Rows = Counter()
+        for name, partition in standing.items():
+            found.update(_text({**row, **partition}) for row in _rows(root / unquote(name)))
+        return found
+
+    return read
+
+
 def lines(name: str) -> Reader:
     return lambda home: Counter((home / name).read_text().splitlines())
 
 
-def table(database: str, name: str) -> Reader:
+def table(database: str, name: str, columns: str = "*") -> Reader:
     """The rows of a table in SQLite."""
 
     def read(home: Path) -> Rows:
         with closing(sqlite3.connect(f"file:{home / database}?mode=ro", uri=True)) as connection:
-            return Counter(_text(row) for row in connection.execute(f"SELECT * FROM {name}"))
+            return Counter(_text(row) for row in connection.execute(f"SELECT {columns} FROM {name}"))
 
     return read
 

@@ -12,8 +12,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ from bench import documents, kills, observer, procs
 from bench.deployment import MARK, Deployment, Replica, kill_marked
 from bench.production import understudy
 from bench.tails import FenceLog
-from tests.spark.zoo.exhibits import Exhibit
-from tests.spark.zoo.feeds import feed
+from tests.spark import kafka
+from tests.spark.zoo.exhibits import CONNECTORS, Exhibit
+from tests.spark.zoo.feeds import feed, messages
 from tests.spark.zoo.sinks import Rows
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -34,6 +36,9 @@ CLUSTER = "zoo"
 SPARK = shlex.split(
     "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 )
+
+#: Topics to write to, by the directory that a script runs in.
+_TOPICS = {"plain": "out-plain", "played": "out-played"}
 
 #: Who is killed, and how.
 KINDS = ("jvm", "driver", "supervisor", "tree", "sigterm")
@@ -77,16 +82,29 @@ class Trial:
                 shutil.copy(source, place)
         self.outcome = Outcome(exhibit.script)
         self._environment = {
-            "PYTHONPATH": os.pathsep.join(filter(None, [str(HOOKS), os.environ.get("PYTHONPATH")])),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(HOOKS), str(CONNECTORS / "python"), os.environ.get("PYTHONPATH")])
+            ),
             "PYTHONUNBUFFERED": "1",
             "PYSPARK_PYTHON": sys.executable,
             "UNDERSTUDY_LOG": "json",
         }
+        self._spark = [*SPARK, *exhibit.submit()]
         self._parties: list[Deployment] = []
+        self._broker: kafka.Broker | None = None
         self._fence = FenceLog(home / "ha" / CLUSTER / "log")
 
     def run(self, times: int) -> Outcome:
         """Raises ``Failed`` when somebody does not come to an end; what the sinks hold is told in the outcome."""
+        with ExitStack() as held:
+            if self.exhibit.messages:
+                self._broker = held.enter_context(kafka.broker(self.home))
+                for topic in ("orders", *_TOPICS.values()):
+                    self._broker.make(topic)
+                self._environment["KAFKA"] = self._broker.address
+            return self._run(times)
+
+    def _run(self, times: int) -> Outcome:
         self._replicated(times)
         expected, found = self._plainly(), self._read(self.played)
         for name, rows in expected.items():
@@ -171,9 +189,12 @@ class Trial:
     def _join(self, name: str, count: int) -> None:
         ids = ["--ha-dir", str(self.home / "ha"), "--cluster-id", CLUSTER]
         options = ["--profile", "fast", "--restart-attempts", "1000", "--rehearse-rounds", "2", "--rehearse-every", "5"]
-        command = [*understudy(), "run", *ids, *options, *SPARK, *self._script]
+        command = [*understudy(), "run", *ids, *options, *self._spark, *self._script]
         party = Deployment(
-            lambda _: ["env", "-C", str(self.played), *command], count, self.home / "logs" / name, self._environment
+            lambda _: ["env", "-C", str(self.played), *command],
+            count,
+            self.home / "logs" / name,
+            self._environment | {"TOPIC": _TOPICS["played"]},
         )
         self._parties.append(party)
         party.start()
@@ -224,6 +245,8 @@ class Trial:
     def _look(self) -> dict[str, str]:
         """Everything a standby could have changed. State files are left out: a leader tidies them whenever it likes."""
         found = observer.fingerprint([self.played])
+        if self._broker is not None:
+            found["broker"] = str(self._broker.look())
         return {path: digest for path, digest in found.items() if "/state/" not in path and "__pycache__" not in path}
 
     # Plainly.
@@ -244,10 +267,13 @@ class Trial:
     @contextmanager
     def _alone(self) -> Iterator[subprocess.Popen[bytes]]:
         run = f"plain-{self.exhibit.script}-{os.getpid()}"
-        submit = shlex.join([*SPARK, "pyspark-shell"])
+        submit = shlex.join([*self._spark, "pyspark-shell"])
         command = ["env", "-C", str(self.plain), sys.executable, *self._script]
         alone = Replica(0, self.home / "logs" / "plain")
-        alone.start(command, {**os.environ, **self._environment, MARK: run, "PYSPARK_SUBMIT_ARGS": submit})
+        alone.start(
+            command,
+            {**os.environ, **self._environment, "TOPIC": _TOPICS["plain"], MARK: run, "PYSPARK_SUBMIT_ARGS": submit},
+        )
         assert alone.process is not None
         try:
             yield alone.process
@@ -261,6 +287,8 @@ class Trial:
     def _feed(self, steps: int) -> None:
         for _ in range(steps):
             feed(self.played, self.steps)
+            if self._broker is not None:
+                self._broker.send("orders", messages(self.steps))
             self.steps += 1
 
     def _settled(self, place: Path) -> bool:
@@ -275,7 +303,10 @@ class Trial:
         return True
 
     def _read(self, place: Path) -> dict[str, Rows]:
-        return {name: read(place) for name, read in self.exhibit.sinks.items()}
+        found = {name: read(place) for name, read in self.exhibit.sinks.items()}
+        if self._broker is not None and not found:
+            found["topic"] = Counter(self._broker.messages(_TOPICS[place.name]))
+        return found
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE

@@ -1,0 +1,88 @@
+"""Delta Lake's Python API on a standby: what changes a table waits for the grant, what looks does not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.spark.rig import Rig
+from tests.spark.zoo.exhibits import CONNECTORS, delta_jars
+from understudy.messages import Ended, Standing
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+CALLS = {
+    "delete": "table.delete('id = 1')",
+    "update": "table.update(set={'id': 'id + 1'})",
+    "merge": "table.alias('t').merge(spark.range(2).alias('s'), 't.id = s.id').whenMatchedDelete().execute()",
+    "optimize": "table.optimize().executeCompaction()",
+    "vacuum": "table.vacuum(1000)",
+    "restore": "table.restoreToVersion(0)",
+    "generate": "table.generate('symlink_format_manifest')",
+    "convert": "DeltaTable.convertToDelta(spark, 'parquet.`plain`')",
+    "create": "DeltaTable.create(spark).location(here + '/made').addColumn('id', 'LONG').execute()",
+    "createIfNotExists": "DeltaTable.createIfNotExists(spark).location(here + '/new').addColumn('id', 'LONG').execute()",
+}
+
+SCRIPT = f"""
+import sys, threading
+from pathlib import Path
+from pyspark.sql import SparkSession
+from delta.tables import DeltaTable
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+here = str(Path.cwd())
+table = DeltaTable.forPath(spark, "there")
+DeltaTable.createIfNotExists(spark).location(here + "/there").addColumn("id", "LONG").execute()
+print("looked", table.toDF().count(), table.history().count(), DeltaTable.isDeltaTable(spark, "there"), flush=True)
+def call(name, text):
+    try:
+        eval(text)
+        print("did", name, flush=True)
+    except Exception as error:
+        print("failed", name, error, flush=True)
+calls = [threading.Thread(target=call, args=each) for each in {CALLS!r}.items()]
+for each in calls: each.start()
+for each in calls: each.join()
+"""
+
+MAKER = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.range(3).write.format("delta").save("there")
+spark.range(3).write.parquet("plain")
+"""
+
+
+@pytest.fixture
+def _delta(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(CONNECTORS / "python"), os.environ.get("PYTHONPATH", "")]))
+
+
+def tables(home: Path) -> set[str]:
+    """Their files, and the entries of their logs."""
+    return {
+        str(path.relative_to(home)) for kept in ("there", "plain", "made", "new") for path in (home / kept).rglob("*")
+    }
+
+
+@pytest.mark.usefixtures("_delta")
+def test_what_changes_a_delta_table_waits(tmp_path: Path) -> None:
+    with Rig(tmp_path, MAKER, submit=delta_jars()) as maker:
+        maker.lead()
+        assert maker.wait_for(Ended).code == 0
+    before = tables(tmp_path)
+    with Rig(tmp_path, SCRIPT, submit=delta_jars()) as rig:
+        rig.until(rig.output, "looked 3 1 True")
+        for _ in CALLS:  # each says so when it waits
+            assert rig.wait_for(Standing).held.startswith("job.py:")
+        assert "did" not in rig.text()
+        assert "failed" not in rig.text()
+        assert tables(tmp_path) == before
+        rig.lead(epoch=2)
+        assert rig.wait_for(Ended).code == 0
+        for name in ("vacuum", "convert", "create", "createIfNotExists"):  # the others conflict with each other
+            assert f"did {name}" in rig.text()
+    assert tables(tmp_path) > before
