@@ -5,7 +5,6 @@ Its clients here are librdkafka's, which know nothing of Spark: what they see is
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.spark.s3 import Missing, free_port
+from understudy.environment import find_java
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
 #: 16 bytes in base64, which KRaft wants; these spell "understudy-kafka".
@@ -139,8 +139,7 @@ def broker(directory: Path) -> Iterator[Broker]:
 
 
 def _java(heap: str, program: str, *arguments: str, log: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java"
-    command = [str(java), f"-Xmx{heap}", "-cp", f"{JARS / 'broker'}/*", program, *arguments]
+    command = [str(find_java().home / "bin" / "java"), f"-Xmx{heap}", "-cp", f"{JARS / 'broker'}/*", program, *arguments]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 

@@ -179,13 +179,16 @@ final class Sources {
             }
             try {
                 List<LastBatch.InputFile> files = past.files(log, entries[0], entries[1]);
+                if (files.size() > MAX_FILES) { // before any of them is asked for: in an object store each costs a request
+                    return false;
+                }
                 long bytes = 0;
                 for (LastBatch.InputFile file : files) {
                     Path path = file.path();
                     bytes += path.getFileSystem(conf).getFileStatus(path).getLen();
-                }
-                if (bytes > MAX_BYTES || files.size() > MAX_FILES) {
-                    return false;
+                    if (bytes > MAX_BYTES) {
+                        return false;
+                    }
                 }
                 this.bytes += bytes;
             } catch (IOException e) {
