@@ -139,7 +139,14 @@ def broker(directory: Path) -> Iterator[Broker]:
 
 
 def _java(heap: str, program: str, *arguments: str, log: Any = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    command = [str(find_java().home / "bin" / "java"), f"-Xmx{heap}", "-cp", f"{JARS / 'broker'}/*", program, *arguments]
+    command = [
+        str(find_java().home / "bin" / "java"),
+        f"-Xmx{heap}",
+        "-cp",
+        f"{JARS / 'broker'}/*",
+        program,
+        *arguments,
+    ]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 

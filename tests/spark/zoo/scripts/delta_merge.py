@@ -1,5 +1,7 @@
 """The newest order of every customer, merged into a Delta table that is made if it is missing."""
 
+from pathlib import Path
+
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -9,7 +11,7 @@ SCHEMA = "order_id long, ordered_at timestamp, customer string, price double"
 
 newest = (
     DeltaTable.createIfNotExists(spark)
-    .location("out/newest")
+    .location(str(Path("out/newest").absolute()))
     .addColumn("order_id", "LONG")
     .addColumn("ordered_at", "TIMESTAMP")
     .addColumn("customer", "STRING")

@@ -254,10 +254,10 @@ public final class Rehearsal {
                             + " them reach, for example s3a://bucket/scratch, and let the bucket expire what is left there");
         }
         Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
-        try {
+        try (DeltaScratch delta = new DeltaScratch(session, scratchFs.makeQualified(scratch), mine)) {
             Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
             Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
-            DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine);
+            DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);
             return run(writer, overlay, past, rewritten);
         } finally {
             overlay.close();

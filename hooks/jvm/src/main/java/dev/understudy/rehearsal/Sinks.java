@@ -1,5 +1,7 @@
 package dev.understudy.rehearsal;
 
+import java.io.IOException;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -18,8 +20,9 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The writer of a rehearsal: the user's, with every place it writes to replaced.
  *
- * <p>File sinks keep format, options and partitioning and write below scratch. {@code foreachBatch} becomes a function of ours that writes
- * the batch as parquet to scratch: the user's may do anything, so it is never called. Every other sink becomes {@code noop}.
+ * <p>File sinks and Delta tables keep format, options and partitioning and write below scratch. {@code foreachBatch} becomes a function of
+ * ours that writes the batch as parquet to scratch: the user's may do anything, so it is never called. Every other sink becomes
+ * {@code noop}.
  */
 final class Sinks {
     private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
@@ -33,9 +36,16 @@ final class Sinks {
     /**
      * @param user the writer the script called {@code start()} on; only read
      * @param data what to write, in the rehearsal's session
+     * @param scratch of this round
      */
     static DataStreamWriter<Row> writer(
-            DataStreamWriter<?> user, org.apache.spark.sql.classic.Dataset<Row> data, String name, String checkpoint, Path scratch) {
+            DataStreamWriter<?> user,
+            org.apache.spark.sql.classic.Dataset<Row> data,
+            String name,
+            String checkpoint,
+            Path scratch,
+            DeltaScratch delta)
+            throws IOException {
         DataStreamWriter<Row> writer = data.writeStream();
         writer.outputMode((OutputMode) Reflect.get(user, "outputMode"));
         // As fast as possible, whatever the user's trigger is: an interval would only make the round wait.
@@ -46,22 +56,38 @@ final class Sinks {
             String target = new Path(scratch, "batches").toString();
             writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> batch.write().mode("append").parquet(target));
         } else if (FILES.contains(source)) {
-            writer.format(source);
-            options(user).forEach((key, value) -> {
-                if (!DROPPED.contains(key.toLowerCase(Locale.ROOT))) {
-                    writer.option(key, value);
-                }
-            });
-            writer.option("path", new Path(scratch, "sink").toString());
-            @SuppressWarnings("unchecked")
-            Option<Seq<String>> partitioning = (Option<Seq<String>>) Reflect.get(user, "partitioningColumns");
-            if (partitioning.isDefined()) {
-                writer.partitionBy(CollectionConverters.asJava(partitioning.get()).toArray(String[]::new));
+            redirect(writer, source, user, new Path(scratch, "sink"));
+        } else if (source.equals("delta")) {
+            Path table = delta.table(data.schema(), partitioning(user));
+            if (table == null) {
+                writer.format("noop");
+            } else {
+                redirect(writer, source, user, table);
             }
         } else {
             writer.format("noop");
         }
         return writer.queryName(name).option("checkpointLocation", checkpoint);
+    }
+
+    private static void redirect(DataStreamWriter<Row> writer, String source, DataStreamWriter<?> user, Path target) {
+        writer.format(source);
+        options(user).forEach((key, value) -> {
+            if (!DROPPED.contains(key.toLowerCase(Locale.ROOT))) {
+                writer.option(key, value);
+            }
+        });
+        writer.option("path", target.toString());
+        List<String> partitioning = partitioning(user);
+        if (!partitioning.isEmpty()) {
+            writer.partitionBy(partitioning.toArray(String[]::new));
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static List<String> partitioning(DataStreamWriter<?> user) {
+        Option<Seq<String>> columns = (Option<Seq<String>>) Reflect.get(user, "partitioningColumns");
+        return columns.isDefined() ? CollectionConverters.asJava(columns.get()) : List.of();
     }
 
     @SuppressWarnings("unchecked")

@@ -1,0 +1,75 @@
+package dev.understudy.rehearsal;
+
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FileUtil;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.Utils;
+
+/**
+ * A Delta table for a round to append to, so that a takeover does not meet Delta's code for the first time: a cold append takes ten
+ * seconds and more on two cores, most of it spent on planning and compiling what reads the table's log.
+ *
+ * <p>Each round gets a table of its own, as Delta writes a batch of a query only once into one table. It is the copy of an empty one, so
+ * that the round appends to a table that exists, as the real query does. The user's table is not looked at.
+ */
+final class DeltaScratch implements AutoCloseable {
+    private static final String LOG = "_delta_log";
+
+    private final SparkSession session;
+    private final Path empty;
+    private final Path table;
+    private boolean made;
+
+    /**
+     * @param scratch of the rehearsal, where the empty table is kept
+     * @param round a directory in it, of one of its rounds
+     */
+    DeltaScratch(SparkSession session, Path scratch, Path round) {
+        this.session = session;
+        this.empty = new Path(scratch, "delta");
+        this.table = new Path(round, "sink");
+    }
+
+    /** @return a table of this schema; null where Delta does not make one, as when the user's has properties that this one lacks */
+    Path table(StructType schema, List<String> partitioning) throws IOException {
+        Configuration conf = session.sessionState().newHadoopConf();
+        FileSystem files = empty.getFileSystem(conf);
+        try {
+            if (!files.exists(new Path(empty, LOG))) {
+                session.createDataFrame(List.of(), schema)
+                        .write()
+                        .format("delta")
+                        .mode(SaveMode.Overwrite)
+                        .partitionBy(partitioning.toArray(String[]::new))
+                        .save(empty.toString());
+            }
+        } catch (Exception e) { // Spark's own, checked ones among them, which Scala does not declare
+            return null;
+        }
+        FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
+        made = true;
+        return table;
+    }
+
+    /** Delta would keep what it knows of the table for an hour. */
+    @Override
+    public void close() {
+        if (!made) {
+            return;
+        }
+        try {
+            Class.forName("org.apache.spark.sql.delta.DeltaLog", true, Utils.getContextOrSparkClassLoader())
+                    .getMethod("invalidateCache", org.apache.spark.sql.SparkSession.class, Path.class)
+                    .invoke(null, session, table);
+        } catch (ClassNotFoundException | NoSuchMethodException | IllegalAccessException | InvocationTargetException e) {
+            // another version of Delta: its cache forgets by itself
+        }
+    }
+}

@@ -1,0 +1,67 @@
+"""Rehearsals of queries into Delta tables: the table and its log stay as they are, and each round appends to a table of its own."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.spark.rehearsal_stage import contents
+from tests.spark.rig import Rig
+from tests.spark.zoo.exhibits import delta_jars
+from understudy.messages import Standing
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SCRIPT = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+rows = spark.readStream.schema("k string, v int").json("in")
+rows.writeStream.queryName("kept").partitionBy("k").format("delta").start("table")
+if spark.conf.get("spark.test.names", None):
+    spaced = rows.withColumnRenamed("v", "a name that takes column mapping")
+    spaced.writeStream.queryName("spaced").format("delta").start("spaced")
+spark.streams.awaitAnyTermination()
+"""
+
+
+def feed(home: Path, name: str) -> None:
+    (home / "in").mkdir(exist_ok=True)
+    (home / f".{name}").write_text('{"k": "a", "v": 1}\n{"k": "b", "v": 2}\n')
+    (home / f".{name}").rename(home / "in" / f"{name}.json")
+
+
+def rounds(rig: Rig, many: int) -> Standing:
+    while (standing := rig.wait_for(Standing)).rounds < many:
+        assert not standing.reason, standing
+    return standing
+
+
+def test_a_round_appends_to_a_delta_table_of_its_own(tmp_path: Path) -> None:
+    feed(tmp_path, "1")
+    with Rig(tmp_path, SCRIPT, submit=delta_jars()) as leader:
+        leader.lead()
+        leader.until(tmp_path / "checkpoints" / "kept" / "commits" / "0", "{")
+    before = contents(tmp_path / "table", tmp_path / "checkpoints")
+    with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=delta_jars()) as standby:
+        appended: set[str] = set()
+        while len(appended) < 3:
+            appended.update(str(path.parent) for path in standby.scratch.glob("q0/round-*/sink/_delta_log/*01.json"))
+            time.sleep(0.01)
+        standing = rounds(standby, 4)
+        assert (standing.how, standing.reason) == ("live", "")
+        assert contents(tmp_path / "table", tmp_path / "checkpoints") == before
+        feed(tmp_path, "2")
+        standby.lead(epoch=2)
+        standby.until(tmp_path / "checkpoints" / "kept" / "commits" / "1", "{")
+        assert not list(standby.scratch.glob("q0/round-*"))
+    assert len(list((tmp_path / "table" / "_delta_log").glob("*.json"))) == 2
+
+
+def test_what_delta_makes_no_table_of_is_rehearsed_without_one(tmp_path: Path) -> None:
+    feed(tmp_path, "1")
+    submit = (*delta_jars(), "--conf", "spark.test.names=1")
+    with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=submit) as standby:
+        assert rounds(standby, 3).how == "throwaway"
