@@ -49,6 +49,7 @@ class DriverSpec:
     bytes_per_hour: int
     parent: int
     idle: bool
+    tune: bool
     script: str
     arguments: list[str] = field(default_factory=list)
     submit: list[str] = field(default_factory=list)
@@ -144,6 +145,13 @@ class ClaimRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """Driver → supervisor: something that the user would rather know now."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """Driver → supervisor: every deferred query was started, ``seconds`` after the grant (``claimed`` of them for claims)."""
 
@@ -198,6 +206,7 @@ Message = (
     | Standing
     | Roots
     | ClaimRefused
+    | Advice
     | Started
     | Committed
     | Outdated
@@ -217,6 +226,7 @@ _KINDS: dict[str, type[Message]] = {
         Standing,
         Roots,
         ClaimRefused,
+        Advice,
         Started,
         Committed,
         Outdated,

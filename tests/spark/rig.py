@@ -49,6 +49,7 @@ class Rig:
         every: float = 30.0,
         rows_per_hour: int = 10**9,
         submit: Sequence[str] = (),
+        tune: bool = False,
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
@@ -83,6 +84,7 @@ class Rig:
             bytes_per_hour=10**12,
             parent=os.getpid(),
             idle=False,
+            tune=tune,
             script=str(self.script),
             arguments=list(arguments),
             submit=[

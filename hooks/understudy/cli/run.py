@@ -126,6 +126,13 @@ def run(
     rehearse_bytes: Annotated[
         int, typer.Option(help="Bytes of files that a standby's rehearsals read per hour; more, and they wait.")
     ] = 2_000_000_000,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="RocksDB with a changelog and 8 shuffle partitions for new checkpoints, where nothing else is set.",
+        ),
+    ] = False,
     stop_patience: Annotated[
         float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
     ] = 0.5,
@@ -177,6 +184,7 @@ def run(
         scratch=scratch,
         standby_executors=standby_executors,
         standby_max_age=standby_max_age,
+        tune=tune,
     )
     if not listen and settings.in_cluster:
         listen = "0.0.0.0:8080"  # the pod's own network namespace; a NetworkPolicy says who may

@@ -90,7 +90,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
 
     refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
-    install(stage, gatekeeper, spec.checkpoints)
+    install(stage, gatekeeper, spec.checkpoints, tuned=spec.tune)
     make_importable(spec.submit)
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
     try:

@@ -25,6 +25,7 @@ from understudy.driver.jvm import refuse_connect
 from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
 from understudy.driver.statements import has_side_effects
+from understudy.driver.tuning import tune
 
 #: Batch writers that reach the sink by themselves; the shorthands (``parquet``, ``csv`` …) reach it too, each by its own call.
 _BATCH_WRITERS = ("save", "saveAsTable", "insertInto", "parquet", "csv", "json", "orc", "text", "xml", "jdbc")
@@ -54,8 +55,8 @@ _RDD_WRITERS = (
 )
 
 
-def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> None:
-    _patch_starts(stage, given_checkpoints)
+def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tuned: bool) -> None:
+    _patch_starts(stage, given_checkpoints, tuned=tuned)
     _patch_for_each(gatekeeper)
     _patch_questions(stage)
     _patch_batch_writers(gatekeeper)
@@ -65,7 +66,13 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str) -> Non
     when_imported("delta.tables", lambda module: delta.install(module, gatekeeper))
 
 
-def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
+def _patch_starts(stage: Stage, given_checkpoints: str, *, tuned: bool) -> None:
+    def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
+        analyse(writer)
+        if tuned:
+            tune(writer._spark)  # noqa: SLF001
+        return stage.start(defer(writer, path, table, given_checkpoints))
+
     def start(
         self: DataStreamWriter,
         path: str | None = None,
@@ -76,8 +83,7 @@ def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
         **options: Any,
     ) -> StreamingQuery:
         _apply(self, format, outputMode, partitionBy, queryName, options)
-        analyse(self)
-        return stage.start(defer(self, path, None, given_checkpoints))
+        return begin(self, path, None)
 
     def to_table(
         self: DataStreamWriter,
@@ -89,8 +95,7 @@ def _patch_starts(stage: Stage, given_checkpoints: str) -> None:
         **options: Any,
     ) -> StreamingQuery:
         _apply(self, format, outputMode, partitionBy, queryName, options)
-        analyse(self)
-        return stage.start(defer(self, None, tableName, given_checkpoints))
+        return begin(self, None, tableName)
 
     _replace(DataStreamWriter, "start", start)
     _replace(DataStreamWriter, "toTable", to_table)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -24,9 +25,10 @@ from understudy.driver.outdated import first_line, outdated
 from understudy.driver.queries import Deferred
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.standin import StandIn, is_log_conflict
+from understudy.driver.tuning import advice
 from understudy.errors import LeadershipLost
 from understudy.fencing.gate import State
-from understudy.messages import ClaimRefused, Committed, Message, Outdated, Roots, Started, Suspended
+from understudy.messages import Advice, ClaimRefused, Committed, Message, Outdated, Roots, Started, Suspended
 
 #: How often a rightful leader restarts a query that met a predecessor's late write. More means someone outside the election.
 _CONFLICT_RESTARTS = 2
@@ -86,6 +88,7 @@ class Stage:
             self._rehearsals.add(deferred)
             return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
         self.gatekeeper.pass_through()
+        self._advise(deferred)
         began = time.monotonic()
         claimed = self._begin([deferred])
         if deferred.error is not None:
@@ -277,7 +280,13 @@ class Stage:
             said = claimants.map(lambda root: fence.claim(root, conf), roots)
             return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
 
+    def _advise(self, deferred: Deferred) -> None:
+        with suppress(Exception):  # advice is worth no failure: whatever cannot be read here, the start will tell
+            if text := advice(deferred):
+                self._say(Advice(text))
+
     def _prepare(self, deferred: Deferred) -> None:
+        self._advise(deferred)
         conf = deferred.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         for root in deferred.roots:
             try:

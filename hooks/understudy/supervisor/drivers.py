@@ -17,6 +17,7 @@ from understudy.errors import DocumentError, LeadershipLost, ScriptProblem, Unde
 from understudy.events import Log
 from understudy.ha.job import Job, JobStore
 from understudy.messages import (
+    Advice,
     Attached,
     Committed,
     Ended,
@@ -162,6 +163,8 @@ class Drivers:
                 await self._note_standing(driver, message)
             case Roots(roots):
                 await self._note(self._jobs.claims(token, tuple(roots)))
+            case Advice(text):
+                self._log.say("advice", text)
             case Started(queries, claimed, seconds):
                 self._health.phases["start"] = seconds
                 facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}

@@ -84,6 +84,7 @@ class Seat:
             bytes_per_hour=settings.rehearse_bytes,
             parent=os.getpid(),
             idle=idle and may_lower_priority(),
+            tune=settings.tune,
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
             submit=list(executors.submit),

@@ -46,6 +46,7 @@ class RunSettings:
     scratch: str = ""
     standby_executors: int = 1
     standby_max_age: float = 3600.0
+    tune: bool = False
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
