@@ -23,6 +23,8 @@ rows.writeStream.queryName("kept").partitionBy("k").format("delta").start("table
 if spark.conf.get("spark.test.names", None):
     spaced = rows.withColumnRenamed("v", "a name that takes column mapping")
     spaced.writeStream.queryName("spaced").format("delta").start("spaced")
+if spark.conf.get("spark.test.batches", None):
+    rows.writeStream.queryName("batches").foreachBatch(lambda batch, _: open("called", "w").close()).start()
 spark.streams.awaitAnyTermination()
 """
 
@@ -39,6 +41,16 @@ def rounds(rig: Rig, many: int) -> Standing:
     return standing
 
 
+def see(directory: Path, pattern: str, many: int) -> None:
+    """Return once so many different files were there."""
+    seen: set[Path] = set()
+    end = time.monotonic() + 120
+    while len(seen) < many:
+        assert time.monotonic() < end, f"no {many} of {pattern}, but {seen}"
+        seen.update(directory.glob(pattern))
+        time.sleep(0.01)
+
+
 def test_a_round_appends_to_a_delta_table_of_its_own(tmp_path: Path) -> None:
     feed(tmp_path, "1")
     with Rig(tmp_path, SCRIPT, submit=delta_jars()) as leader:
@@ -46,10 +58,7 @@ def test_a_round_appends_to_a_delta_table_of_its_own(tmp_path: Path) -> None:
         leader.until(tmp_path / "checkpoints" / "kept" / "commits" / "0", "{")
     before = contents(tmp_path / "table", tmp_path / "checkpoints")
     with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=delta_jars()) as standby:
-        appended: set[str] = set()
-        while len(appended) < 3:
-            appended.update(str(path.parent) for path in standby.scratch.glob("q0/round-*/sink/_delta_log/*01.json"))
-            time.sleep(0.01)
+        see(standby.scratch, "q0/round-*/sink/_delta_log/*01.json", 3)
         standing = rounds(standby, 4)
         assert (standing.how, standing.reason) == ("live", "")
         assert contents(tmp_path / "table", tmp_path / "checkpoints") == before
@@ -65,3 +74,16 @@ def test_what_delta_makes_no_table_of_is_rehearsed_without_one(tmp_path: Path) -
     submit = (*delta_jars(), "--conf", "spark.test.names=1")
     with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=submit) as standby:
         assert rounds(standby, 3).how == "throwaway"
+
+
+def test_where_delta_is_at_hand_the_first_rounds_of_a_foreach_batch_merge_into_a_table_of_their_own(
+    tmp_path: Path,
+) -> None:
+    feed(tmp_path, "1")
+    submit = (*delta_jars(), "--conf", "spark.test.batches=1")
+    with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=submit) as standby:
+        see(standby.scratch, "q1/round-*/sink/_delta_log/*02.json", 3)
+        assert rounds(standby, 6).how == "throwaway"
+        assert not list(standby.scratch.glob("q1/round-5/sink"))
+    assert not (tmp_path / "called").exists()
+    assert not (tmp_path / "table").exists()

@@ -2,13 +2,19 @@ package dev.understudy.rehearsal;
 
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.Utils;
 
@@ -21,20 +27,24 @@ import org.apache.spark.util.Utils;
  */
 final class DeltaScratch implements AutoCloseable {
     private static final String LOG = "_delta_log";
+    private static final String VIEW = "understudy_rehearses";
 
     private final SparkSession session;
     private final Path empty;
     private final Path table;
+    private final boolean early;
     private boolean made;
 
     /**
      * @param scratch of the rehearsal, where the empty table is kept
      * @param round a directory in it, of one of its rounds
+     * @param early whether this round is one of the first, in which the JIT learns
      */
-    DeltaScratch(SparkSession session, Path scratch, Path round) {
+    DeltaScratch(SparkSession session, Path scratch, Path round, boolean early) {
         this.session = session;
         this.empty = new Path(scratch, "delta");
         this.table = new Path(round, "sink");
+        this.early = early;
     }
 
     /** @return a table of this schema; null where Delta does not make one, as when the user's has properties that this one lacks */
@@ -56,6 +66,37 @@ final class DeltaScratch implements AutoCloseable {
         FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
         made = true;
         return table;
+    }
+
+    /**
+     * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch}, which are never called: with Delta in the
+     * session most of them merge. Best effort: what fails here has failed nobody.
+     */
+    void merge(Dataset<Row> rows) throws IOException {
+        if (!early || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {
+            return;
+        }
+        Optional<String> key = Arrays.stream(rows.schema().fields())
+                .filter(field -> field.dataType() instanceof AtomicType)
+                .map(StructField::name)
+                .findFirst();
+        if (key.isEmpty() || table(rows.schema(), List.of()) == null) {
+            return;
+        }
+        String match = "t.`%1$s` = s.`%1$s`".formatted(key.get().replace("`", "``"));
+        try {
+            for (int time = 0; time < 2; time++) {
+                rows.dropDuplicates(key.get(), new String[0]).createOrReplaceTempView(VIEW);
+                rows.sparkSession()
+                        .sql("MERGE INTO delta.`%s` t USING %s s ON %s WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                                .formatted(table, VIEW, match))
+                        .collect();
+            }
+        } catch (Exception e) { // as above
+            return;
+        } finally {
+            rows.sparkSession().catalog().dropTempView(VIEW);
+        }
     }
 
     /** Delta would keep what it knows of the table for an hour. */

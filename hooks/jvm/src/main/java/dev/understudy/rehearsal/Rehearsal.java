@@ -40,6 +40,9 @@ public final class Rehearsal {
     /** In the names of its threads and queries, by which {@link Hush} knows them. */
     static final String NAME = "understudy-rehearsal-";
 
+    /** So many rounds merge: the JIT has seen it then, and it costs more than all the rest of a round. */
+    private static final int MERGES = 3;
+
     private static final long POLL_MILLIS = 2;
     private static final long END_MILLIS = 5_000;
 
@@ -254,7 +257,7 @@ public final class Rehearsal {
                             + " them reach, for example s3a://bucket/scratch, and let the bucket expire what is left there");
         }
         Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
-        try (DeltaScratch delta = new DeltaScratch(session, scratchFs.makeQualified(scratch), mine)) {
+        try (DeltaScratch delta = new DeltaScratch(session, scratchFs.makeQualified(scratch), mine, rounds <= MERGES)) {
             Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
             Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
             DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);

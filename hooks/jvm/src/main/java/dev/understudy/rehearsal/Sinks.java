@@ -54,7 +54,10 @@ final class Sinks {
         String source = ((String) Reflect.get(user, "source")).toLowerCase(Locale.ROOT);
         if (source.equals("foreachbatch")) {
             String target = new Path(scratch, "batches").toString();
-            writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> batch.write().mode("append").parquet(target));
+            writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> {
+                batch.write().mode("append").parquet(target);
+                delta.merge(batch.sparkSession().read().parquet(target)); // not the batch: it would be computed again
+            });
         } else if (FILES.contains(source)) {
             redirect(writer, source, user, new Path(scratch, "sink"));
         } else if (source.equals("delta")) {
