@@ -17,6 +17,8 @@ CHANNEL_VARIABLE = "UNDERSTUDY_CHANNEL"
 #: Niceness of a standby that warms up: a tenth of the weight of a leader, but not nothing, as an idle class would give it
 #: on a busy machine.
 LOW_PRIORITY = 10
+#: So many points of a thousand a standby is ahead of its leader when the kernel looks for whom to kill for memory.
+EXPENDABLE = 300
 #: In the environment of every process of a replica: how stragglers that left session and group are found.
 HOLDER_VARIABLE = "UNDERSTUDY_HOLDER"
 #: The lock file whose release proves that all processes of a replica are gone.
@@ -28,7 +30,8 @@ class DriverSpec:
     """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON.
 
     ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
-    is how many to ask for at the grant; 0 leaves that to Spark.
+    is how many to ask for at the grant; 0 leaves that to Spark. ``idle``: at low priority; ``expendable``: to be killed before the
+    leader when memory is short.
     """
 
     holder: str
@@ -49,6 +52,7 @@ class DriverSpec:
     bytes_per_hour: int
     parent: int
     idle: bool
+    expendable: bool
     tune: bool
     script: str
     arguments: list[str] = field(default_factory=list)

@@ -42,6 +42,29 @@ def time_namespace() -> str:
         return ""
 
 
+def go_first(when_short: int) -> None:
+    """Let the kernel take this process and its children, to come, before others when memory is short: ``when_short`` of 1,000 points."""
+    own = Path("/proc/self/oom_score_adj")
+    with suppress(OSError):  # not this kernel's to say, or already at the top
+        own.write_text(str(min(1000, int(own.read_text()) + when_short)))
+
+
+def go_like_me(pid: int) -> None:
+    """Take back what a child said with ``go_first``. The kernel allows that down to what a privileged process has set."""
+    with suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text(Path("/proc/self/oom_score_adj").read_text())
+
+
+def oom_kills() -> int:
+    """How many processes of this machine, containers included, the kernel has killed for want of memory; 0 where it does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
+
+
 def members(session: int, holder: str) -> list[int]:
     """Processes of a replica's driver: its session's, and any that carry the holder's mark in their environment.
 

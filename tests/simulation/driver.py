@@ -120,6 +120,9 @@ class SimulatedDriver:
         self.killed_because = self.killed_because or reason
         self.world.loop.later(None, 0.001, lambda: self.die(_KILLED))
 
+    #: Nothing is known of memory here.
+    memory_was_short = False
+
     def lift_priority(self) -> None:
         pass
 

@@ -25,6 +25,7 @@ from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.messages import (
     ALIVE_VARIABLE,
     CHANNEL_VARIABLE,
+    EXPENDABLE,
     LOW_PRIORITY,
     SPEC_VARIABLE,
     Attached,
@@ -39,7 +40,7 @@ from understudy.messages import (
     decode,
     encode,
 )
-from understudy.processes import die_with_parent, time_namespace
+from understudy.processes import die_with_parent, go_first, time_namespace
 from understudy.submit import settings_of
 
 #: Exit code of a driver that lost the right to write.
@@ -140,6 +141,8 @@ def main() -> None:
         sys.exit(LOST)  # the supervisor died before the line above took effect
     if spec.idle:
         os.nice(LOW_PRIORITY)  # inherited by the JVM; the supervisor lifts it
+    if spec.expendable:
+        go_first(EXPENDABLE)  # likewise
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
     now = instant()

@@ -24,7 +24,7 @@ from understudy.messages import (
     decode,
     encode,
 )
-from understudy.processes import Alive, kill_all, members
+from understudy.processes import Alive, go_like_me, kill_all, members, oom_kills
 from understudy.supervisor.kill_timer import KillTimer
 from understudy.supervisor.workspace import Workspace
 
@@ -56,7 +56,8 @@ class Driver:
         self._on_message = on_message
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._idle = spec.idle
+        self._idle, self._expendable = spec.idle, spec.expendable
+        self._oom_kills = oom_kills()
         self._activity = Activity(gate.path.with_name(gate.path.name + ".activity"), create=True)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -105,15 +106,21 @@ class Driver:
         await asyncio.to_thread(self._process.wait)
         self._close()
 
+    @property
+    def memory_was_short(self) -> bool:
+        """Whether, since it was started, the kernel has killed something on this machine for want of memory."""
+        return oom_kills() > self._oom_kills
+
     def lift_priority(self) -> None:
         """Back to ordinary priority, every thread of every process: Linux keeps niceness by thread."""
-        if not self._idle:
+        if not (self._idle or self._expendable):
             return
-        self._idle = False
+        reniced, self._idle, self._expendable = self._idle, False, False
         for _ in range(2):  # a second time for threads that were being made meanwhile
             for pid in members(self.pid, self.spec.holder):
+                go_like_me(pid)
                 with suppress(OSError):
-                    for thread in os.listdir(f"/proc/{pid}/task"):
+                    for thread in os.listdir(f"/proc/{pid}/task") if reniced else ():
                         with suppress(OSError):
                             os.setpriority(os.PRIO_PROCESS, int(thread), 0)
 

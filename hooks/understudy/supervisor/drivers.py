@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.clock import Clock, instant
@@ -51,6 +52,10 @@ _LOOK_FRESH = 5.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
 _LOOK_AGAIN = 0.25
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
+
+
+def _how_it_ended(status: int) -> str:
+    return f"the driver ended with status {status}" if status >= 0 else f"the driver was killed by signal {-status}"
 
 
 class Drivers:
@@ -236,11 +241,14 @@ class Drivers:
         """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
         ended, why = driver.ended, driver.killed_because
         await self.bury()
-        reason = (ended.error if ended is not None else "") or why or f"the driver ended with status {status}"
+        reason = (ended.error if ended is not None else "") or why or _how_it_ended(status)
+        if driver.memory_was_short and (ended is None or ended.code != 0):
+            reason += "; meanwhile the kernel has killed processes of this machine for want of memory"
         if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
             self._refuse(ended)
         if self._term.epoch is None:
             self._standby_failures += 1
+            self._standing = replace(_NOT_REHEARSED, reason=f"its script ended: {reason}")
             self._log.say("standby-ended", reason, failures=self._standby_failures)
             await self.publish()
             self.respawn(restart.backoff(self._standby_failures, self._settings.restart_delay))

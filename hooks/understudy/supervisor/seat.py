@@ -59,7 +59,7 @@ class Seat:
         self.driver: Driver | None = None
 
     def start(self, *, idle: bool) -> None:
-        """Start the script, behind an open gate if we lead. ``idle``: at low priority, because somebody else does."""
+        """Start the script, behind an open gate if we lead. ``idle``: somebody else does, and goes before us in all that is short."""
         assert self.driver is None, "a seat has one driver"
         settings, alive = self._settings, self._place.alive
         executors = self._place.executors(settings.submit)
@@ -84,6 +84,7 @@ class Seat:
             bytes_per_hour=settings.rehearse_bytes,
             parent=os.getpid(),
             idle=idle and may_lower_priority(),
+            expendable=idle,
             tune=settings.tune,
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
