@@ -126,6 +126,8 @@ class SimulatedDriver:
     def lift_priority(self) -> None:
         pass
 
+    take_the_lead = lift_priority
+
     async def bury(self) -> None:
         self.show(View(State.REVOKED, self.gate.view.token))
         self._buried = True

@@ -113,16 +113,23 @@ class Driver:
 
     def lift_priority(self) -> None:
         """Back to ordinary priority, every thread of every process: Linux keeps niceness by thread."""
-        if not (self._idle or self._expendable):
+        if not self._idle:
             return
-        reniced, self._idle, self._expendable = self._idle, False, False
+        self._idle = False
         for _ in range(2):  # a second time for threads that were being made meanwhile
             for pid in members(self.pid, self.spec.holder):
-                go_like_me(pid)
                 with suppress(OSError):
-                    for thread in os.listdir(f"/proc/{pid}/task") if reniced else ():
+                    for thread in os.listdir(f"/proc/{pid}/task"):
                         with suppress(OSError):
                             os.setpriority(os.PRIO_PROCESS, int(thread), 0)
+
+    def take_the_lead(self) -> None:
+        """From now on it goes before nobody: neither for a processor nor for memory."""
+        self.lift_priority()
+        if self._expendable:
+            self._expendable = False
+            for pid in members(self.pid, self.spec.holder):
+                go_like_me(pid)
 
     def _kill_at_deadline(self, reason: str) -> None:
         self.kill_now(reason)

@@ -265,7 +265,7 @@ class Replica:
             self._seat.start(idle=False)
         else:
             self._seat.open()
-            self._seat.driver.lift_priority()
+            self._seat.driver.take_the_lead()
         await self._drivers.publish()
         return None
 
