@@ -1,0 +1,169 @@
+"""How a script is launched: as spark-submit would, told by the script itself under both; and what else scripts do at their start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from tests.spark.rig import Rig
+from tests.spark.test_driver_standby import HEADER, feed
+from understudy.messages import Ended, Standing
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+TELLS = """
+import argparse, json, os, sys
+from pathlib import Path
+import beside
+import shipped  # of --py-files, before there is a session
+from zipped import inside
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--name", required=True)
+parser.add_argument("rest", nargs="*")
+
+def main():
+    spark = SparkSession.builder.config("spark.test.d", "builder").config("spark.sql.test.e", "builder").getOrCreate()
+    spark.conf.set("spark.sql.test.e", "session")
+    told = {
+        "argv": sys.argv, "file": __file__, "path": sys.path[0], "cwd": os.getcwd(), "arguments": vars(parser.parse_args()),
+        "settings": {key: spark.conf.get(key, None) for key in map("spark.test.{}".format, "abcd")},
+        "sql": spark.conf.get("spark.sql.test.e"), "app": spark.sparkContext.appName, "master": spark.sparkContext.master,
+        "modules": [beside.VALUE, shipped.VALUE, inside.VALUE],
+        "workers": sorted(set(spark.range(4).rdd.map(lambda row: __import__("shipped").VALUE).collect())),
+        "files": Path(SparkFiles.get("table.txt")).read_text(),
+    }
+    Path(os.environ["TOLD"]).write_text(json.dumps(told))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def laid_out(home: Path) -> list[str]:
+    """A project as people have it, and spark-submit's options for it: of a, b, c and d each is set in one place more."""
+    (home / "lib").mkdir(parents=True)
+    (home / "beside.py").write_text("VALUE = 'beside'\n")
+    (home / "lib" / "shipped.py").write_text("VALUE = 'shipped'\n")
+    (home / "lib" / "zipped").mkdir()
+    (home / "lib" / "zipped" / "__init__.py").touch()
+    (home / "lib" / "zipped" / "inside.py").write_text("VALUE = 'inside'\n")
+    subprocess.run([sys.executable, "-m", "zipfile", "-c", "zipped.zip", "zipped"], cwd=home / "lib", check=True)
+    (home / "table.txt").write_text("kept")
+    (home / "my.conf").write_text("".join(f"spark.test.{key} file\n" for key in "bcd"))
+    return [
+        *("--master", "local[2]", "--name", "told", "--conf", "spark.ui.enabled=false", "--properties-file", "my.conf"),
+        *("--conf", "spark.test.c=option", "--conf=spark.test.d=option", "--files", "table.txt"),
+        *("--py-files", "lib/shipped.py,lib/zipped.zip"),
+    ]
+
+
+def test_a_script_finds_what_it_finds_under_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = laid_out(tmp_path)
+    told: dict[str, dict[str, Any]] = {}
+    arguments = ["--name", "x y", "--", "-1", ""]
+    for who in ("understudy", "submit"):
+        monkeypatch.setenv("TOLD", str(tmp_path / who))
+        if who == "understudy":
+            with Rig(tmp_path, TELLS, *arguments, submit=options) as rig:
+                assert rig.wait_for(Ended).code == 0, rig.text()
+        else:
+            submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+            environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+            command = [str(submit), *options, "--conf", "spark.sql.shuffle.partitions=2", str(tmp_path / "job.py")]
+            subprocess.run([*command, *arguments], cwd=tmp_path, env=environment, check=True, capture_output=True)
+        told[who] = json.loads((tmp_path / who).read_text())
+    assert told["understudy"] == told["submit"]
+    assert told["submit"]["settings"] == {
+        "spark.test.a": None,
+        "spark.test.b": "file",
+        "spark.test.c": "option",
+        "spark.test.d": "builder",
+    }
+
+
+def test_settings_of_spark_conf_dir_count_and_options_win_over_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.test.a defaults\nspark.test.b defaults\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    script = (
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "print('has', spark.conf.get('spark.test.a'), spark.conf.get('spark.test.b'))\n"
+    )
+    with Rig(tmp_path, script, submit=("--conf", "spark.test.b=option")) as rig:
+        rig.until(rig.output, "has defaults option")
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "error"),
+    [
+        ("sys.exit(3)", 3, "the script exited with code 3"),
+        ("sys.exit('no input')", 1, "no input"),
+        ("try:\n    1 / 0\nfinally:\n    print('tidied')", 1, "ZeroDivisionError: division by zero"),
+        ("raise SystemExit", 0, ""),
+    ],
+)
+def test_how_a_script_ends_is_told(tmp_path: Path, end: str, code: int, error: str) -> None:
+    with Rig(tmp_path, f"import sys\n{end}\n") as rig:
+        assert rig.wait_for(Ended) == Ended(code, error, asked=False)
+
+
+def test_a_script_whose_libraries_fork_stands_by_and_takes_over(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = (
+        "import multiprocessing, os, subprocess, time\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('fork'))\n"
+        "print('before', sorted(pool.map(abs, [-1, -2])), flush=True)\n" + HEADER + "def store(batch, number):\n"
+        "    found = sorted(pool.map(abs, [-row.v for row in batch.collect()]))\n"
+        "    Path(f'{number}').write_text(f'{found} {subprocess.check_output([\"echo\", \"x\"])}')\n"
+        "query = rows.writeStream.queryName('forks').foreachBatch(store).start()\n"
+        "if os.fork() == 0:\n"
+        "    time.sleep(600)\n"
+        "    os._exit(0)\n"
+        "query.awaitTermination()\n"
+    )
+    with Rig(tmp_path, script, rehearse="live", every=0.5) as rig:
+        rig.until(rig.output, "before [1, 2]")
+        while not rig.wait_for(Standing).rehearsed:
+            pass
+        rig.lead()
+        rig.until(tmp_path / "0", "[1, 1] b'x\\n'")
+        feed(tmp_path, 2)
+        rig.until(tmp_path / "1", "[2, 2] b'x\\n'")
+
+
+def test_queries_of_several_sessions_keep_what_is_their_sessions_own(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "other = spark.newSession()\n"
+        "for session, number in ((spark, 1), (other, 2)):\n"
+        "    session.createDataFrame([('a', number)], 'k string, n int').createOrReplaceTempView('numbers')\n"
+        "    session.udf.register('times', lambda v, number=number: v * number * 10, 'int')\n"
+        "    session.conf.set('spark.sql.shuffle.partitions', number)\n"
+        "    stream = session.readStream.schema('t timestamp, k string, v int').csv('in')\n"
+        "    stream.createOrReplaceTempView('stream')\n"
+        "    found = session.sql('SELECT k, n, times(v) AS v FROM stream JOIN numbers USING (k)')\n"
+        "    found.writeStream.queryName(f'q{number}').format('json').start(f'out{number}')\n"
+        "spark.streams.awaitAnyTermination()\n"
+    )
+    with Rig(tmp_path, script, rehearse="live", every=0.5) as rig:
+        while not (standing := rig.wait_for(Standing)).rehearsed:
+            assert not standing.reason, standing
+        rig.lead()
+        for number in (1, 2):
+            rig.until(tmp_path / "checkpoints" / f"q{number}" / "commits" / "0", "{")
+            rows = [part.read_text() for part in (tmp_path / f"out{number}").glob("*.json")]
+            assert [json.loads(row) for row in rows if row] == [{"k": "a", "n": number, "v": number * 10}]
