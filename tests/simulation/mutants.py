@@ -115,7 +115,7 @@ MUTANTS: tuple[Mutant, ...] = (
             'return float("inf")',
         ),
         kinds=_OUTAGE,
-        by=102,
+        by=5,
     ),
     _mutant(
         "a lease counts as over only when it was read after its end",
@@ -267,7 +267,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "attempts are remembered besides their document",
         ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
         kinds=_HARM,
-        by=3043,
+        by=4508,
     ),
     _mutant(
         "a lower token does not write the job's document",

@@ -29,13 +29,16 @@ ALONE = (Kind.GRACEFUL, Kind.OUTAGE)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What kind of history a seed is. ``finite``: the job comes to its end. ``multi``: the lock is two documents."""
+    """What kind of history a seed is. ``finite``: the job comes to its end. ``multi``: the lock is two documents. ``ages``: standbys
+    run again from the top when they are some seconds old.
+    """
 
     seed: int
     kind: Kind
     troubles: int
     multi: bool
     finite: bool
+    ages: bool
     #: Troubles that are left out, by number, when a history is made shorter.
     without: frozenset[int] = frozenset()
 
@@ -51,7 +54,9 @@ class Plan:
         troubles = 100 if kind is Kind.STORM else 3 if kind is Kind.OUTAGE else chance.randint(6, 14)
         # an outage between the two writes of `multi` does take the lead: one document says so, and the other does not
         multi = chance.random() < 0.2 and kind is not Kind.OUTAGE
-        return cls(seed, kind, troubles, multi, finite=kind is Kind.MIXED and chance.random() < 0.3)
+        finite = kind is Kind.MIXED and chance.random() < 0.3
+        ages = kind not in ALONE and random.Random(f"ages {seed}").random() < 0.2
+        return cls(seed, kind, troubles, multi, finite, ages)
 
 
 @dataclass(frozen=True, slots=True)

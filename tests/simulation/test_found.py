@@ -18,7 +18,7 @@ from understudy.supervisor.happenings import Died, Finished, RestartDue
 
 
 def world(*, replicas: int = 1) -> World:
-    made = World(Plan(1, Kind.GRACEFUL, 0, multi=False, finite=False))
+    made = World(Plan(1, Kind.GRACEFUL, 0, multi=False, finite=False, ages=False))
     made.replicas = replicas
     return made
 

@@ -45,6 +45,15 @@ def test_every_kind_of_history_takes_over() -> None:
         assert (failovers == 0) if kind is Kind.OUTAGE else (failovers > 0), kind
 
 
+def test_in_some_histories_standbys_run_again_for_their_age_and_nothing_breaks() -> None:
+    again = 0
+    for plan in filter(lambda plan: plan.ages, map(Plan.of, range(60))):
+        result = play(plan)
+        assert result.broken == ()
+        again += sum("begins-again" in line for line in result.trace)
+    assert again > 0
+
+
 def test_a_history_that_breaks_something_is_made_shorter_and_can_be_replayed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -103,6 +103,7 @@ class World:
                 restart_attempts=1_000_000,
                 restart_delay=self.restart_delay,
                 restart_window=10.0,
+                standby_max_age=4.0 if self.plan.ages else 3600.0,
                 lock_kind="multi" if self.multi else "file",
             )
         return self._settings[revision]

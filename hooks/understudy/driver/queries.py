@@ -55,7 +55,8 @@ class Scene:
                 conf.set(key, value)
         catalog = session._jsparkSession.catalog()  # noqa: SLF001
         catalog.setCurrentCatalog(self.catalog)
-        catalog.setCurrentDatabase(self.database)
+        if self.database:  # catalogs of others may have none
+            catalog.setCurrentDatabase(self.database)
 
 
 def _standing_in(jsession: Any) -> tuple[str, str]:

@@ -111,7 +111,9 @@ class Elector:
         self._timings, self._name = timings, name
         self._state = State(Rules(name, holder, timings, generation, lock_kind, workload))
         self._inbox: asyncio.Queue[Observation] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[
+            asyncio.Task[Any], None
+        ] = {}  # in the order they were made: so they end the same way every time
         #: When it last decided anything, in seconds of the clock: a liveness probe's question.
         self.turned_at = clock.now()
         self._releases: list[asyncio.Future[bool]] = []
@@ -259,8 +261,8 @@ class Elector:
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
     async def _within(self, seconds: float, call: Callable[[], Awaitable[T]]) -> T:

@@ -49,12 +49,12 @@ class Freshness:
         self._submit = submit
         self._mounts = mounts
         self._clock = clock
-        self._pause = _AT_LEAST
+        self._pause = self._at_least = min(_AT_LEAST, max_age)
         self.began(None)
 
     def began(self, because: Due | None) -> None:
         """A standby's driver starts now; ``because`` of what its predecessor was ended, if it was for its age."""
-        self._pause = min(2 * self._pause, self._max_age) if because is not None and because.urgent else _AT_LEAST
+        self._pause = min(2 * self._pause, self._max_age) if because is not None and because.urgent else self._at_least
         self._began_at = self._clock.now()
         self._until = self._began_at + self._max_age * (1.0 - _SPREAD * random.random())  # noqa: S311
         self._versions = dict(self._configuration())

@@ -1,0 +1,45 @@
+"""The zoo's report as a table for people, as it stands in docs/zoo.md: python -m tests.spark.zoo.table [REPORT.json]"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+
+from tests.spark.zoo.exhibits import EXHIBITS, Exhibit
+from tests.spark.zoo.trial import Outcome
+
+REPORT = Path(__file__).parents[3] / "build" / "zoo" / "report.json"
+_HEAD = "| script | what it does | rehearsed | kills | takeover, p50 (range) | rows | lost | repeated | claim |\n" + (
+    "| --- " * 9 + "|\n"
+)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    exhibits = {each.script: each for each in EXHIBITS}
+    return _HEAD + "".join(_line(exhibits[each.script], each) for each in outcomes)
+
+
+def _line(exhibit: Exhibit, outcome: Outcome) -> str:
+    times = sorted(outcome.takeovers)
+    took = f"{statistics.median(times):.1f} s ({times[0]:.1f}–{times[-1]:.1f})" if times else "–"
+    rehearsed = outcome.how or (f"no: held at {outcome.held}" if outcome.held else "not asked: it ends by itself")
+    claim = f"{exhibit.claim}: {exhibit.why}" if exhibit.why else exhibit.claim
+    cells = (
+        f"`{exhibit.script}`",
+        exhibit.about,
+        rehearsed,
+        str(len(outcome.kills)),
+        took,
+        str(outcome.rows),
+        str(outcome.lost),
+        str(outcome.repeated),
+        claim,
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+if __name__ == "__main__":
+    report = Path(sys.argv[1]) if len(sys.argv) > 1 else REPORT
+    sys.stdout.write(table([Outcome(**each) for each in json.loads(report.read_text())]))
