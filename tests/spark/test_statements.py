@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -118,6 +119,19 @@ def test_what_is_made_only_if_it_is_missing_passes_where_it_is_there(spark: Spar
     assert not has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.orders AS SELECT 1")
     assert has_side_effects(spark, "CREATE DATABASE shop")
     assert has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.more (a INT) USING parquet")
+
+
+def test_a_database_in_memory_passes_where_another_session_has_made_its_directory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+    assert has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS elsewhere")
+    assert has_side_effects(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}/place'")
+    assert not has_side_effects(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}'")
+    (warehouse / "elsewhere.db").mkdir(parents=True)
+    assert not has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS Elsewhere")
+    assert has_side_effects(spark, "CREATE DATABASE Elsewhere")
+    (warehouse / "elsewhere.db").rmdir()
 
 
 def test_what_spark_cannot_read_is_left_to_spark(spark: SparkSession) -> None:

@@ -42,16 +42,16 @@ def has_side_effects(session: SparkSession, text: str) -> bool:
     command = jvm.java.lang.Class.forName(
         "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
     )
-    return any(_changes(session, node, kind, command) for node, kind in _nodes(jvm, plan))
+    return any(_changes(session, node, kind, command) for node, kind in _nodes(session, plan))
 
 
-def _nodes(jvm: Any, plan: Any) -> Iterator[tuple[Any, str]]:
+def _nodes(session: SparkSession, plan: Any) -> Iterator[tuple[Any, str]]:
     """The plan's nodes with what they are called: a query may hold several inserts. What only looks is not looked into."""
     kind = str(plan.getClass().getSimpleName())
     yield plan, kind
     if not kind.startswith(_LOOKS):
-        for child in jvm.scala.jdk.javaapi.CollectionConverters.asJava(plan.children()):
-            yield from _nodes(jvm, child)
+        for child in _list(session, plan.children()):
+            yield from _nodes(session, child)
 
 
 def _changes(session: SparkSession, plan: Any, kind: str, command: Any) -> bool:
@@ -67,9 +67,30 @@ def _changes(session: SparkSession, plan: Any, kind: str, command: Any) -> bool:
 def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
     if kind not in _IF_NOT_EXISTS or not getattr(plan, _IF_NOT_EXISTS[kind])():
         return False
-    jvm: Any = session._jvm  # noqa: SLF001
     of_namespace = kind == "CreateNamespace"
     parts = plan.name().multipartIdentifier() if of_namespace else plan.name().nameParts()
-    quoted = [str(part).replace("`", "``") for part in jvm.scala.jdk.javaapi.CollectionConverters.asJava(parts)]
-    name = ".".join(f"`{part}`" for part in quoted)
-    return session.catalog.databaseExists(name) if of_namespace else session.catalog.tableExists(name)
+    names = [str(part) for part in _list(session, parts)]
+    name = ".".join(f"`{part.replace('`', '``')}`" for part in names)
+    if not of_namespace:
+        return session.catalog.tableExists(name)
+    return session.catalog.databaseExists(name) or _is_this_sessions_own(session, plan, names)
+
+
+def _is_this_sessions_own(session: SparkSession, plan: Any, names: list[str]) -> bool:
+    """Whether creating this database would change nothing but the session's own catalog in memory: its directory is there already."""
+    state: Any = session._jsparkSession.sessionState()  # noqa: SLF001
+    of_session = state.catalogManager().currentCatalog().name() == "spark_catalog"
+    in_memory = session.conf.get("spark.sql.catalogImplementation") == "in-memory"
+    if len(names) > 1 or not of_session or not in_memory:
+        return False
+    jvm: Any = session._jvm  # noqa: SLF001
+    given = plan.properties().get("location")
+    path = jvm.org.apache.hadoop.fs.Path
+    home = path(session.conf.get("spark.sql.warehouse.dir"))
+    directory = path(home, given.get()) if given.isDefined() else path(home, f"{names[0].lower()}.db")
+    return bool(directory.getFileSystem(state.newHadoopConf()).exists(directory))
+
+
+def _list(session: SparkSession, sequence: Any) -> Any:
+    jvm: Any = session._jvm  # noqa: SLF001
+    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

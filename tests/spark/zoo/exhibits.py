@@ -125,7 +125,7 @@ EXHIBITS = (
         claim=REPEATED,
         why="rows of a batch that did not end are appended again, as after every restart of Spark's own",
     ),
-    _one("to_table", "toTable, a database made if it is missing", "big_orders", "big_orders", how=""),
+    _one("to_table", "toTable, a database made if it is missing", "big_orders", "big_orders"),
     Exhibit(
         "three_queries",
         "three queries with shuffle partitions of their own",
