@@ -128,8 +128,9 @@ class Driver:
         self.lift_priority()
         if self._expendable:
             self._expendable = False
-            for pid in members(self.pid, self.spec.holder):
-                go_like_me(pid)
+            for _ in range(2):  # and for processes
+                for pid in members(self.pid, self.spec.holder):
+                    go_like_me(pid)
 
     def _kill_at_deadline(self, reason: str) -> None:
         self.kill_now(reason)
