@@ -306,7 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.token < standing.token:",
             "if False:",
         ),
-        by=2667,
+        by=1780,
     ),
     _mutant(
         "gate and claim stand before each write",
@@ -317,7 +317,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         (_PUBLISH, "if not self._passes():", "if False:"),
-        by=54,
+        by=731,
     ),
     _mutant(
         "an entry of a log is created once",
