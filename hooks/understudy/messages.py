@@ -30,8 +30,8 @@ class DriverSpec:
     """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON.
 
     ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
-    is how many to ask for at the grant; 0 leaves that to Spark. ``idle``: at low priority; ``expendable``: to be killed before the
-    leader when memory is short.
+    is how many to ask for at the grant; 0 leaves that to Spark. ``idle``: somebody else leads, and goes
+    before this driver in all that is short.
     """
 
     holder: str
@@ -52,7 +52,6 @@ class DriverSpec:
     bytes_per_hour: int
     parent: int
     idle: bool
-    expendable: bool
     tune: bool
     script: str
     arguments: list[str] = field(default_factory=list)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import resource
 import signal
 import sys
 import time
@@ -40,6 +41,11 @@ def time_namespace() -> str:
         return os.readlink("/proc/self/ns/time")
     except OSError:  # a kernel without time namespaces has one time
         return ""
+
+
+def may_lower_priority() -> bool:
+    """Whether a process whose priority we lower can be raised again: otherwise it would lead at low priority."""
+    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20
 
 
 def go_first(when_short: int) -> None:

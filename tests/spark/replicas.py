@@ -14,6 +14,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from bench.tails import parse_event
+
 PATIENCE = 180.0
 
 SCRIPT = """
@@ -97,6 +99,15 @@ class Replicas:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+
+
+def said(home: Path, event: str) -> list[str]:
+    """The messages of an event in the logs of all replicas, where ``UNDERSTUDY_LOG`` is ``json``."""
+    logs = [
+        (path, line) for path in home.glob("replica-*.log") for line in path.read_text(errors="replace").splitlines()
+    ]
+    events = [found for path, line in logs if (found := parse_event(path, line)) is not None]
+    return [str(each.facts["message"]) for each in events if each.event == event]
 
 
 def everything_once(replicas: Replicas) -> bool:

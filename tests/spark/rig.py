@@ -84,7 +84,6 @@ class Rig:
             bytes_per_hour=10**12,
             parent=os.getpid(),
             idle=False,
-            expendable=False,
             tune=tune,
             script=str(self.script),
             arguments=list(arguments),

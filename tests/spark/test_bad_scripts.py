@@ -11,8 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.spark.replicas import Replicas, everything_once
-from tests.spark.test_freshness import said
+from tests.spark.replicas import Replicas, everything_once, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench.tails import parse_event
-from tests.spark.replicas import Replicas
+from tests.spark.replicas import Replicas, said
 from tests.spark.test_driver_outdated import overwrite
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -30,14 +29,6 @@ query.trigger(processingTime="100 milliseconds").start("out").awaitTermination()
 def rows(home: Path) -> list[tuple[str, str]]:
     found = [json.loads(line) for part in (home / "out").glob("*.json") for line in part.read_text().splitlines()]
     return sorted((row["k"], row["name"]) for row in found)
-
-
-def said(home: Path, event: str) -> list[str]:
-    logs = [
-        (path, line) for path in home.glob("replica-*.log") for line in path.read_text(errors="replace").splitlines()
-    ]
-    events = [found for path, line in logs if (found := parse_event(path, line)) is not None]
-    return [str(each.facts["message"]) for each in events if each.event == event]
 
 
 def feed(home: Path, name: str) -> None:

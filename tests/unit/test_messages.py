@@ -42,7 +42,6 @@ def test_a_driver_specification_survives_the_environment() -> None:
         bytes_per_hour=10**9,
         parent=1,
         idle=True,
-        expendable=False,
         tune=False,
         script="/x.py",
         arguments=["a b"],

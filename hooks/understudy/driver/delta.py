@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.sinks import private_field
+from understudy.driver.scala import private_field
 
 _CHANGES = {
     "DeltaTable": (

@@ -40,7 +40,7 @@ from understudy.messages import (
     decode,
     encode,
 )
-from understudy.processes import die_with_parent, go_first, time_namespace
+from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
 from understudy.submit import settings_of
 
 #: Exit code of a driver that lost the right to write.
@@ -139,10 +139,10 @@ def main() -> None:
     spec = DriverSpec.decode(os.environ.pop(SPEC_VARIABLE))
     if os.getppid() != spec.parent:
         sys.exit(LOST)  # the supervisor died before the line above took effect
-    if spec.idle:
-        os.nice(LOW_PRIORITY)  # inherited by the JVM; the supervisor lifts it
-    if spec.expendable:
-        go_first(EXPENDABLE)  # likewise
+    if spec.idle:  # inherited by the JVM; the supervisor lifts both
+        if may_lower_priority():
+            os.nice(LOW_PRIORITY)
+        go_first(EXPENDABLE)
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
     now = instant()

@@ -16,7 +16,8 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.jvm import FENCE, refuse_foreign_fence
-from understudy.driver.sinks import Sink, private_field
+from understudy.driver.scala import as_java, private_field
+from understudy.driver.sinks import Sink
 from understudy.errors import ScriptProblem
 
 
@@ -67,7 +68,7 @@ def _standing_in(jsession: Any) -> tuple[str, str]:
 def _java_conf(session: Any) -> Any:
     scala_map = session._jsparkSession.conf().getAll()  # noqa: SLF001
     # A copy: a view of the live configuration would always equal itself.
-    return session._jvm.java.util.HashMap(session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))  # noqa: SLF001
+    return session._jvm.java.util.HashMap(as_java(session, scala_map))  # noqa: SLF001
 
 
 @dataclass(slots=True)

@@ -10,18 +10,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from understudy.driver.scala import as_java, private_field
+
 #: Sinks that keep a log of their own in the directory they write to.
 FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
 
 #: What Spark calls the catalog that every session has.
-_SESSION_CATALOG = "spark_catalog"
-
-
-def private_field(java_object: Any, name: str) -> Any:
-    """A private field of a Scala object; Spark's writer has no getters."""
-    found = java_object.getClass().getDeclaredField(name)
-    found.setAccessible(True)
-    return found.get(java_object)
+SESSION_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +29,8 @@ class Sink:
     @classmethod
     def of(cls, writer: DataStreamWriter, path: str | None) -> Sink:
         jwrite = writer._jwrite  # noqa: SLF001
-        jvm: Any = writer._spark._jvm  # noqa: SLF001
-        options = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(private_field(jwrite, "extraOptions")))
-        options = {key.lower(): value for key, value in options.items()}
+        given = dict(as_java(writer._spark, private_field(jwrite, "extraOptions")))  # noqa: SLF001
+        options = {key.lower(): value for key, value in given.items()}
         if path is not None:
             options["path"] = path
         return cls(str(private_field(jwrite, "source")).lower(), options)
@@ -53,12 +47,10 @@ class Sink:
         state = session._jsparkSession.sessionState()  # noqa: SLF001
         jvm = session._jvm  # noqa: SLF001
         with suppress(PySparkException, Py4JJavaError):
-            names = list(
-                jvm.scala.jdk.javaapi.CollectionConverters.asJava(state.sqlParser().parseMultipartIdentifier(table))
-            )
+            names = list(as_java(session, state.sqlParser().parseMultipartIdentifier(table)))
             if len(names) > 1 and state.catalogManager().isCatalogRegistered(names[0]):
                 catalog = names.pop(0)
-            if catalog != _SESSION_CATALOG or len(names) > 2:
+            if catalog != SESSION_CATALOG or len(names) > 2:
                 return None
             if len(names) > 1:
                 database = names[0]

@@ -7,6 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from understudy.driver.scala import as_java
+from understudy.driver.sinks import SESSION_CATALOG
+
 #: How the plans of commands that only look are called, to begin with.
 _LOOKS = ("Show", "Desc", "Explain", "List", "Refresh", "Cache", "Uncache", "Clear")
 #: Commands that change this session alone.
@@ -50,7 +53,7 @@ def _nodes(session: SparkSession, plan: Any) -> Iterator[tuple[Any, str]]:
     kind = str(plan.getClass().getSimpleName())
     yield plan, kind
     if not kind.startswith(_LOOKS):
-        for child in _list(session, plan.children()):
+        for child in as_java(session, plan.children()):
             yield from _nodes(session, child)
 
 
@@ -69,7 +72,7 @@ def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
         return False
     of_namespace = kind == "CreateNamespace"
     parts = plan.name().multipartIdentifier() if of_namespace else plan.name().nameParts()
-    names = [str(part) for part in _list(session, parts)]
+    names = [str(part) for part in as_java(session, parts)]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in names)
     if not of_namespace:
         return session.catalog.tableExists(name)
@@ -79,7 +82,7 @@ def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
 def _is_this_sessions_own(session: SparkSession, plan: Any, names: list[str]) -> bool:
     """Whether creating this database would change nothing but the session's own catalog in memory: its directory is there already."""
     state: Any = session._jsparkSession.sessionState()  # noqa: SLF001
-    of_session = state.catalogManager().currentCatalog().name() == "spark_catalog"
+    of_session = state.catalogManager().currentCatalog().name() == SESSION_CATALOG
     in_memory = session.conf.get("spark.sql.catalogImplementation") == "in-memory"
     if len(names) > 1 or not of_session or not in_memory:
         return False
@@ -89,8 +92,3 @@ def _is_this_sessions_own(session: SparkSession, plan: Any, names: list[str]) ->
     home = path(session.conf.get("spark.sql.warehouse.dir"))
     directory = path(home, given.get()) if given.isDefined() else path(home, f"{names[0].lower()}.db")
     return bool(directory.getFileSystem(state.newHadoopConf()).exists(directory))
-
-
-def _list(session: SparkSession, sequence: Any) -> Any:
-    jvm: Any = session._jvm  # noqa: SLF001
-    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(sequence)

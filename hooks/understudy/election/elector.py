@@ -111,9 +111,8 @@ class Elector:
         self._timings, self._name = timings, name
         self._state = State(Rules(name, holder, timings, generation, lock_kind, workload))
         self._inbox: asyncio.Queue[Observation] = asyncio.Queue()
-        self._tasks: dict[
-            asyncio.Task[Any], None
-        ] = {}  # in the order they were made: so they end the same way every time
+        # No set: they end in the order they were made, the same way every time.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         #: When it last decided anything, in seconds of the clock: a liveness probe's question.
         self.turned_at = clock.now()
         self._releases: list[asyncio.Future[bool]] = []

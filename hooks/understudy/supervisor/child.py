@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -24,17 +23,12 @@ from understudy.messages import (
     decode,
     encode,
 )
-from understudy.processes import Alive, go_like_me, kill_all, members, oom_kills
+from understudy.processes import Alive, go_like_me, kill_all, may_lower_priority, members, oom_kills
 from understudy.supervisor.kill_timer import KillTimer
 from understudy.supervisor.workspace import Workspace
 
 #: Seconds killing may take before we say so; a process in uninterruptible sleep takes as long as it takes.
 _KILL_WITHIN = 30.0
-
-
-def may_lower_priority() -> bool:
-    """Whether a process whose priority we lower can be raised again: otherwise it would lead at low priority."""
-    return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20
 
 
 class Driver:
@@ -56,7 +50,7 @@ class Driver:
         self._on_message = on_message
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._idle, self._expendable = spec.idle, spec.expendable
+        self._low, self._expendable = spec.idle and may_lower_priority(), spec.idle
         self._oom_kills = oom_kills()
         self._activity = Activity(gate.path.with_name(gate.path.name + ".activity"), create=True)
         ours, theirs = socket.socketpair()
@@ -113,9 +107,9 @@ class Driver:
 
     def lift_priority(self) -> None:
         """Back to ordinary priority, every thread of every process: Linux keeps niceness by thread."""
-        if not self._idle:
+        if not self._low:
             return
-        self._idle = False
+        self._low = False
         for _ in range(2):  # a second time for threads that were being made meanwhile
             for pid in members(self.pid, self.spec.holder):
                 with suppress(OSError):
@@ -128,7 +122,7 @@ class Driver:
         self.lift_priority()
         if self._expendable:
             self._expendable = False
-            for _ in range(2):  # and for processes
+            for _ in range(2):  # as above
                 for pid in members(self.pid, self.spec.holder):
                     go_like_me(pid)
 

@@ -12,7 +12,7 @@ from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.settings import Timings
-from understudy.supervisor.child import Driver, may_lower_priority
+from understudy.supervisor.child import Driver
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workspace import Workspace, Workspaces
@@ -83,8 +83,7 @@ class Seat:
             rows_per_hour=settings.rehearse_rows,
             bytes_per_hour=settings.rehearse_bytes,
             parent=os.getpid(),
-            idle=idle and may_lower_priority(),
-            expendable=idle,
+            idle=idle,
             tune=settings.tune,
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),

@@ -1,4 +1,4 @@
-"""The zoo's report as a table for people, as it stands in docs/zoo.md: python -m tests.spark.zoo.table [REPORT.json]"""
+"""The zoo's report as a table for people, to be shown in docs/: python -m tests.spark.zoo.table [REPORT.json]"""
 
 from __future__ import annotations
 

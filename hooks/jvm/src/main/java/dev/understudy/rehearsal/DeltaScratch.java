@@ -85,15 +85,15 @@ final class DeltaScratch implements AutoCloseable {
         }
         String match = "t.`%1$s` = s.`%1$s`".formatted(key.get().replace("`", "``"));
         try {
+            rows.dropDuplicates(key.get(), new String[0]).createOrReplaceTempView(VIEW);
             for (int time = 0; time < 2; time++) {
-                rows.dropDuplicates(key.get(), new String[0]).createOrReplaceTempView(VIEW);
                 rows.sparkSession()
                         .sql("MERGE INTO delta.`%s` t USING %s s ON %s WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
                                 .formatted(table, VIEW, match))
                         .collect();
             }
-        } catch (Exception e) { // as above
-            return;
+        } catch (Exception e) {
+            // as above; best effort
         } finally {
             rows.sparkSession().catalog().dropTempView(VIEW);
         }

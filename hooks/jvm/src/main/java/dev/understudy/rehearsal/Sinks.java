@@ -21,8 +21,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * The writer of a rehearsal: the user's, with every place it writes to replaced.
  *
  * <p>File sinks and Delta tables keep format, options and partitioning and write below scratch. {@code foreachBatch} becomes a function of
- * ours that writes the batch as parquet to scratch: the user's may do anything, so it is never called. Every other sink becomes
- * {@code noop}.
+ * ours that writes the batch as parquet to scratch, and merges it where the session has Delta: the user's may do anything, so it is never
+ * called. Every other sink becomes {@code noop}.
  */
 final class Sinks {
     private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
