@@ -1,23 +1,22 @@
 """The zoo: every script plainly and under replicas whose leaders are killed (``make zoo``).
 
 python -m tests.spark.zoo --kills 20               all of them, and build/zoo/report.json
-python -m tests.spark.zoo --kills 2 udfs upsert    some
+python -m tests.spark.zoo --kills 2 udfs upsert    some, whose lines in that report are replaced
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import shutil
 import statistics
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE
-from tests.spark.zoo.trial import Failed, Outcome, Trial
+from tests.spark.zoo.report import Report
+from tests.spark.zoo.trial import Failed, Trial
 
 BUILD = Path(__file__).parents[3] / "build" / "zoo"
 
@@ -32,7 +31,8 @@ def main() -> int:
     names = [exhibit.script for exhibit in EXHIBITS]
     if unknown := set(options.scripts) - set(names):
         parser.error(f"argument SCRIPT: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    outcomes: list[Outcome] = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = Report(options.out / "report.json")
     bad = 0
     for exhibit in EXHIBITS:
         if options.scripts and exhibit.script not in options.scripts:
@@ -46,11 +46,12 @@ def main() -> int:
         except Failed as failed:
             sys.stdout.write(f"{exhibit.script:<22} FAILED  {failed}\n")
             sys.stdout.flush()
+            report.drop(exhibit.script)
             bad += 1
             continue
         wrong = outcome.lost or outcome.touched or (outcome.repeated and exhibit.claim == ONCE)
         bad += bool(wrong)
-        outcomes.append(outcome)
+        report.keep(outcome)
         p50 = f"{statistics.median(outcome.takeovers):.2f} s" if outcome.takeovers else "–"
         told = f"{outcome.how or 'held at ' + outcome.held or '–':<12} kills {len(outcome.kills):>3}  p50 {p50:>7}"
         rows = f"rows {outcome.rows:>6}  lost {outcome.lost}  repeated {outcome.repeated}"
@@ -60,7 +61,6 @@ def main() -> int:
             f"{exhibit.script:<22} {'WRONG' if wrong else 'ok':<6} {told}  {rows}{touched}  {took:.0f} s\n"
         )
         sys.stdout.flush()
-        (options.out / "report.json").write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n")
     return 1 if bad else 0
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from pathlib import Path
 
 from tests.spark.zoo.exhibits import EXHIBITS, Exhibit
+from tests.spark.zoo.report import PLACE, Report
 from tests.spark.zoo.trial import Outcome
 
-REPORT = Path(__file__).parents[3] / "build" / "zoo" / "report.json"
 _HEAD = "| script | what it does | rehearsed | kills | takeover, p50 (range) | rows | lost | repeated | claim |\n" + (
     "| --- " * 9 + "|\n"
 )
@@ -41,5 +40,7 @@ def _line(exhibit: Exhibit, outcome: Outcome) -> str:
 
 
 if __name__ == "__main__":
-    report = Path(sys.argv[1]) if len(sys.argv) > 1 else REPORT
-    sys.stdout.write(table([Outcome(**each) for each in json.loads(report.read_text())]))
+    report = Path(sys.argv[1]) if len(sys.argv) > 1 else PLACE
+    if not report.exists():
+        sys.exit(f"{report}: no such report; make zoo writes it")
+    sys.stdout.write(table(Report(report).outcomes))
