@@ -32,9 +32,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 HOOKS = Path(__file__).parents[3] / "hooks"
 CLUSTER = "zoo"
 
-#: Small and quick to start: two JVMs of three do nothing but rehearse, and all share two cores.
+#: Small and quick to start: two JVMs of three do nothing but rehearse, and all share two cores. After each kill one compiles
+#: its code anew, for which the second compiler takes half of all the time, and is never done.
 SPARK = shlex.split(
     "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
+    " --driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
 )
 
 #: Topics to write to, by the directory that a script runs in.
