@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import ClassVar
 
 import pytest
 
@@ -92,3 +95,41 @@ def test_every_writer_waits_and_writes_once_it_may(tmp_path: Path) -> None:
         assert all(f"<done {name}>" in rig.text() for name in CALLS.keys() - refused)
         assert rig.wait_for(Ended).code == 0
     assert (tmp_path / "touched").exists()
+
+
+class Asked(BaseHTTPRequestHandler):
+    paths: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.paths.append(self.path)
+        self.send_response(204)
+        self.end_headers()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Not into the tests' output."""
+
+
+AROUND_SPARK = """
+import sys, urllib.request
+from pathlib import Path
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+spark.range(3).createOrReplaceTempView("three")
+total = spark.sql("SELECT sum(id) AS total FROM three").collect()[0].total
+Path("total.txt").write_text(str(total))
+urllib.request.urlopen(sys.argv[1]).close()
+print("read", total, flush=True)
+spark.range(3).write.parquet("made")
+"""
+
+
+def test_reading_and_what_spark_knows_nothing_of_run_on_a_standby(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Asked) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with Rig(tmp_path, AROUND_SPARK, f"http://127.0.0.1:{server.server_port}/hello") as rig:
+            assert rig.wait_for(Standing).held.endswith("job.py:11")
+            rig.until(rig.output, "read 3")
+            assert Asked.paths == ["/hello"]
+            assert (tmp_path / "total.txt").read_text() == "3"
+            assert not (tmp_path / "made").exists()
+        server.shutdown()
