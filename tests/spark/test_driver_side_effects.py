@@ -40,23 +40,64 @@ CALLS = {
     "saveAsTextFile": "frame.rdd.saveAsTextFile('made/saveAsTextFile')",
     "saveAsPickleFile": "frame.rdd.saveAsPickleFile('made/saveAsPickleFile')",
     "saveAsSequenceFile": "frame.rdd.map(tuple).keyBy(str).mapValues(str).saveAsSequenceFile('made/sequence')",
+    "saveAsHadoopFile": "pairs.saveAsHadoopFile('made/hadoop', OLD + 'TextOutputFormat')",
+    "saveAsNewAPIHadoopFile": "pairs.saveAsNewAPIHadoopFile('made/hadoop-new', NEW + 'TextOutputFormat')",
+    "saveAsHadoopDataset": "pairs.saveAsHadoopDataset(into('made/dataset', 'mapred.output.format.class', OLD))",
+    "saveAsNewAPIHadoopDataset": (
+        "pairs.saveAsNewAPIHadoopDataset(into('made/dataset-new', 'mapreduce.job.outputformat.class', NEW))"
+    ),
+    "sql of a template": (
+        "spark.sql(\"INSERT OVERWRITE DIRECTORY 'made/template' USING json SELECT * FROM {frame}\", frame=frame)"
+    ),
+    "ml": "Binarizer(inputCol='id').write().overwrite().save('model')",
+    "ml in Python": "InPython().write().overwrite().save('model-in-python')",
+    "mllib": "LinearRegressionModel(Vectors.dense([1.0]), 0.0).save(spark.sparkContext, 'made/mllib')",
+    "dstream": "stream()",
     "sql": "spark.sql(\"INSERT OVERWRITE DIRECTORY 'made/sql' USING json SELECT 1 AS a\")",
     "catalog.createTable": "spark.catalog.createTable('made_table', schema=frame.schema, source='parquet')",
+    "catalog.createExternalTable": "spark.catalog.createExternalTable('outside', here, 'parquet', frame.schema)",
+    "catalog.createDatabase": "spark.catalog.createDatabase('base')",
+    "catalog.dropDatabase": "spark.catalog.dropDatabase('none', ifExists=True)",
+    "catalog.dropTable": "spark.catalog.dropTable('none', ifExists=True)",
+    "catalog.dropView": "spark.catalog.dropView('none', ifExists=True)",
+    "catalog.truncateTable": "spark.catalog.truncateTable('there')",
+    "catalog.analyzeTable": "spark.catalog.analyzeTable('there')",
     "catalog.recoverPartitions": "spark.catalog.recoverPartitions('there')",
 }
 #: What Spark itself refuses once it may: there is no such table, or its source does not do that.
 REFUSED_BY_SPARK = {
     *("insertInto", "append", "overwrite", "overwritePartitions", "replace", "createOrReplace", "merge"),
-    "catalog.recoverPartitions",
+    *("catalog.recoverPartitions", "catalog.truncateTable", "catalog.analyzeTable"),
 }
 
 SCRIPT = f"""
 import threading
 from pathlib import Path
+from pyspark.ml import Transformer
+from pyspark.ml.feature import Binarizer
+from pyspark.ml.util import DefaultParamsWritable
+from pyspark.mllib.linalg import Vectors
+from pyspark.mllib.regression import LinearRegressionModel
 from pyspark.sql import SparkSession, functions as F
+from pyspark.streaming import StreamingContext
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 here = str(Path.cwd())
+OLD, NEW = "org.apache.hadoop.mapred.", "org.apache.hadoop.mapreduce.lib.output."
+pairs = spark.sparkContext.parallelize([("a", "b")], 1)
+def into(path, key, package):
+    text = "org.apache.hadoop.io.Text"
+    classes = {{"mapreduce.job.output.key.class": text, "mapreduce.job.output.value.class": text}}
+    return {{key: package + "TextOutputFormat", "mapreduce.output.fileoutputformat.outputdir": path, **classes}}
+class InPython(Transformer, DefaultParamsWritable):
+    def _transform(self, frame):
+        return frame
+streams = StreamingContext(spark.sparkContext, 1)
+streams.queueStream([spark.sparkContext.parallelize([1])]).foreachRDD(lambda _: Path("streamed").touch())
+def stream():
+    streams.start()
+    streams.awaitTerminationOrTimeout(4)
+    streams.stop(stopSparkContext=False)
 DERBY = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
 frame = spark.range(3).coalesce(1)
 def touch(_):
@@ -78,6 +119,9 @@ print("all of them", flush=True)
 
 
 def test_every_writer_waits_and_writes_once_it_may(tmp_path: Path) -> None:
+    for model in ("model", "model-in-python"):
+        (tmp_path / model).mkdir()
+        (tmp_path / model / "of-yesterday").touch()
     with Rig(tmp_path, SCRIPT) as rig:
         for _ in CALLS:
             assert rig.wait_for(Standing).reason.endswith("not rehearsed")
@@ -85,9 +129,10 @@ def test_every_writer_waits_and_writes_once_it_may(tmp_path: Path) -> None:
         made = [
             path
             for path in contents(tmp_path)
-            if Path(path).name in {"made", "touched", "spark-warehouse", "metastore_db"}
+            if Path(path).name in {"made", "touched", "spark-warehouse", "metastore_db", "streamed"}
         ]
         assert made == []
+        assert [path.name for path in sorted(tmp_path.glob("model*/*"))] == ["of-yesterday", "of-yesterday"]
         rig.lead()
         rig.until(rig.output, "all of them")
         refused = {name for name in CALLS if f"<refused {name}>" in rig.text()}
@@ -95,6 +140,9 @@ def test_every_writer_waits_and_writes_once_it_may(tmp_path: Path) -> None:
         assert all(f"<done {name}>" in rig.text() for name in CALLS.keys() - refused)
         assert rig.wait_for(Ended).code == 0
     assert (tmp_path / "touched").exists()
+    assert (tmp_path / "streamed").exists()
+    assert not (tmp_path / "model" / "of-yesterday").exists()
+    assert not (tmp_path / "model-in-python" / "of-yesterday").exists()
 
 
 class Asked(BaseHTTPRequestHandler):

@@ -279,13 +279,25 @@ def test_a_query_that_is_started_again_and_again_is_one_query(tmp_path: Path) ->
         assert rig.wait_for(Ended).code == 0
 
 
-def test_a_connect_session_is_refused_with_the_reason(tmp_path: Path) -> None:
-    script = "from pyspark.sql import SparkSession\nSparkSession.builder.remote('sc://elsewhere').getOrCreate()\n"
+@pytest.mark.parametrize("call", ["getOrCreate", "create"])
+def test_a_connect_session_is_refused_with_the_reason(tmp_path: Path, call: str) -> None:
+    script = f"from pyspark.sql import SparkSession\nSparkSession.builder.remote('sc://elsewhere').{call}()\n"
     with Rig(tmp_path, script) as rig:
         ended = rig.wait_for(Ended)
         assert ended.fatal
         assert "SparkSession.builder.remote('sc://elsewhere')" in ended.error
         assert "a Spark Connect session has its driver elsewhere" in ended.error
+
+
+@pytest.mark.parametrize(("variable", "value"), [("SPARK_REMOTE", "sc://elsewhere"), ("SPARK_API_MODE", "connect")])
+def test_connect_is_refused_wherever_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with Rig(tmp_path, "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate()\n") as rig:
+        ended = rig.wait_for(Ended)
+        assert ended.fatal
+        assert f"{variable}: a Spark Connect session has its driver elsewhere" in ended.error
 
 
 def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path: Path) -> None:

@@ -84,3 +84,14 @@ def test_before_there_is_a_checkpoint_a_throwaway_one_reads_and_makes_no_topic(
         assert rehearsed(standby, 5) == "throwaway"
     assert broker.look() == before
     assert before["offsets"] == {"orders-0": (0, 3)}
+
+
+def test_a_batch_of_very_many_messages_is_not_read_again_just_to_warm_up(tmp_path: Path, broker: kafka.Broker) -> None:
+    broker.make("forwarded")
+    broker.send("orders", ["a"] * 100_000)
+    with on_kafka(tmp_path, broker) as leader:
+        leader.lead()
+        for query in ("counted", "forwarded"):
+            leader.until(tmp_path / "checkpoints" / query / "commits" / "0", "{")
+    with on_kafka(tmp_path, broker) as standby:
+        assert rehearsed(standby, 2) == "synthetic"

@@ -49,6 +49,12 @@ LOOKS = (
     "SET VARIABLE q = 1",
     "DROP TEMPORARY VARIABLE q",
     "DROP TEMPORARY FUNCTION f",
+    "SELECT * FROM IDENTIFIER(:t)",
+    "WITH a AS (SELECT * FROM IDENTIFIER(:t)) SELECT * FROM a",
+    "USE IDENTIFIER(:t)",
+    "SHOW TABLES IN IDENTIFIER(:t)",
+    "DESCRIBE IDENTIFIER(:t)",
+    "REFRESH TABLE IDENTIFIER(:t)",
 )
 
 CHANGES = (
@@ -86,6 +92,20 @@ CHANGES = (
     "BEGIN INSERT INTO x VALUES (1); END",
     "BEGIN SELECT 1; END",
     "WITH a AS (SELECT 1 AS a) INSERT INTO x SELECT * FROM a",
+    "INSERT INTO IDENTIFIER(:t) SELECT 1",
+    "INSERT OVERWRITE IDENTIFIER(:t) SELECT 1",
+    "FROM y INSERT INTO IDENTIFIER(:t) SELECT * INSERT INTO IDENTIFIER(:u) SELECT *",
+    "WITH a AS (SELECT 1) INSERT INTO IDENTIFIER(:t) SELECT * FROM a",
+    "CREATE TABLE IF NOT EXISTS IDENTIFIER(:t) (a INT)",
+    "CREATE DATABASE IF NOT EXISTS IDENTIFIER(:t)",
+    "CREATE VIEW IF NOT EXISTS IDENTIFIER(:t) AS SELECT 1",
+    "CREATE FUNCTION IDENTIFIER(:t) AS 'a.b'",
+    "DELETE FROM IDENTIFIER(:t)",
+    "DROP TABLE IF EXISTS IDENTIFIER(:t)",
+    "DROP VIEW IF EXISTS IDENTIFIER(:t)",
+    "ALTER VIEW v AS SELECT 2",
+    "CREATE VIEW IF NOT EXISTS v AS SELECT 1",
+    "CREATE FUNCTION IF NOT EXISTS f AS 'a.b'",
 )
 
 
@@ -117,8 +137,20 @@ def test_what_is_made_only_if_it_is_missing_passes_where_it_is_there(spark: Spar
     assert not has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS shop")
     assert not has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.orders (a INT) USING parquet")
     assert not has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.orders AS SELECT 1")
+    spark.sql("CREATE VIEW shop.large AS SELECT 1 AS a")
+    assert not has_side_effects(spark, "CREATE VIEW IF NOT EXISTS shop.large AS SELECT 2")
+    assert has_side_effects(spark, "CREATE OR REPLACE VIEW shop.large AS SELECT 2")
     assert has_side_effects(spark, "CREATE DATABASE shop")
     assert has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.more (a INT) USING parquet")
+
+
+def test_a_temporary_view_is_dropped_and_altered_by_its_session_alone(spark: SparkSession) -> None:
+    spark.range(1).createOrReplaceTempView("mine")
+    assert not has_side_effects(spark, "ALTER VIEW mine AS SELECT 2")
+    assert not has_side_effects(spark, "DROP VIEW IF EXISTS mine")
+    assert has_side_effects(spark, "DROP VIEW default.mine")
+    spark.catalog.dropTempView("mine")
+    assert has_side_effects(spark, "DROP VIEW IF EXISTS mine")
 
 
 def test_a_database_in_memory_passes_where_another_session_has_made_its_directory(

@@ -29,6 +29,7 @@ def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
     ("words", "said"),
     [
         (["--cnf", "a=b", "job.py"], "--cnf: neither an option"),
+        (["--remote", "sc://elsewhere", "job.py"], "--remote: a Spark Connect session has its driver elsewhere"),
         (["--conf"], "--conf: no value"),
         (["--conf", "a=b"], "no script is given"),
         ([], "no script is given"),

@@ -37,6 +37,12 @@ def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
             if following is None:
                 raise SettingsError("no value is given", where=word, remedy=f"Write {word} VALUE")
             submit += [word, following]
+        elif name == "--remote":
+            raise SettingsError(
+                "a Spark Connect session has its driver elsewhere, and there is nothing here to fail over",
+                where=name,
+                remedy="Give --master, and let the script make a classic session",
+            )
         elif word.startswith("-"):
             raise SettingsError(
                 "neither an option of understudy nor of spark-submit",

@@ -28,7 +28,10 @@ def make_importable(submit: Sequence[str]) -> None:
 
 def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
     """Call ``then`` with the module of that name before its first importer sees it. It is not imported for that."""
-    sys.meta_path.insert(0, _Watch(name, then))
+    if (known := sys.modules.get(name)) is not None:
+        then(known)
+    else:
+        sys.meta_path.insert(0, _Watch(name, then))
 
 
 class _Modules(MetaPathFinder):

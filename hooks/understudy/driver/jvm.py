@@ -70,6 +70,8 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if os.environ.get(variable):
             raise refuse_connect(variable)
+    if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
+        raise refuse_connect("SPARK_API_MODE")
     class_path = os.environ.get("SPARK_DIST_CLASSPATH")
     os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWr
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
+from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
-from understudy.driver import delta
+from understudy.driver import libraries
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.importing import when_imported
 from understudy.driver.jvm import refuse_connect
 from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
@@ -63,7 +63,7 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tun
     _patch_sql(gatekeeper)
     _patch_reads(stage)
     _patch_sessions()
-    when_imported("delta.tables", lambda module: delta.install(module, gatekeeper))
+    libraries.install(gatekeeper)
 
 
 def _patch_starts(stage: Stage, given_checkpoints: str, *, tuned: bool) -> None:
@@ -157,8 +157,8 @@ def _patch_questions(stage: Stage) -> None:
         while True:
             try:
                 return stock_await(self, timeout)
-            except StreamingQueryException:
-                if not stage.recover_any():
+            except StreamingQueryException as error:
+                if not stage.recover_any(error):
                     raise
                 self.resetTerminated()
 
@@ -182,15 +182,20 @@ def _patch_reads(stage: Stage) -> None:
 
 
 def _patch_sessions() -> None:
-    stock = SparkSession.Builder.getOrCreate
+    def checked(
+        stock: Callable[[SparkSession.Builder], SparkSession],
+    ) -> Callable[[SparkSession.Builder], SparkSession]:
+        @functools.wraps(stock)
+        def make(self: SparkSession.Builder) -> SparkSession:
+            remote = self._options.get("spark.remote")
+            if remote or str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
+                raise refuse_connect(f"SparkSession.builder{f'.remote({remote!r})' if remote else ''}")
+            return stock(self)
 
-    def get_or_create(self: SparkSession.Builder) -> SparkSession:
-        remote = self._options.get("spark.remote")
-        if remote or str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
-            raise refuse_connect(f"SparkSession.builder{f'.remote({remote!r})' if remote else ''}")
-        return stock(self)
+        return make
 
-    _replace(SparkSession.Builder, "getOrCreate", get_or_create)
+    for name in ("getOrCreate", "create"):
+        setattr(SparkSession.Builder, name, checked(vars(SparkSession.Builder)[name]))
 
 
 def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
@@ -215,12 +220,26 @@ def _patch_sql(gatekeeper: Gatekeeper) -> None:
     def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
         # A leader's statements all pass, so it need not know: to ask the parser takes milliseconds, for each of a batch's statements.
         passes = gatekeeper.asked and gatekeeper.leads
-        if not passes and not has_side_effects(self, sqlQuery):
+        if not passes and not has_side_effects(self, _written_out(self, sqlQuery, options)):
             return stock(self, sqlQuery, *arguments, **options)
         with gatekeeper.user_code():
             return stock(self, sqlQuery, *arguments, **options)
 
     _replace(SparkSession, "sql", sql)
+
+
+def _written_out(session: SparkSession, text: str, options: dict[str, Any]) -> str:
+    """The statement that PySpark makes of a template such as ``SELECT * FROM {frame}``."""
+    values = {name: value for name, value in options.items() if name != "args"}
+    if not values:
+        return text
+    formatter = SQLStringFormatter(session)
+    try:
+        return str(formatter.format(text, **values))
+    except Exception:  # noqa: BLE001 - PySpark's own error comes next
+        return text
+    finally:
+        formatter.clear()
 
 
 def _replace(owner: type, name: str, function: Callable[..., Any]) -> None:

@@ -126,20 +126,19 @@ class Stage:
                 return True
             if deferred.recovered >= _CONFLICT_RESTARTS or self.gatekeeper.standing() is State.REVOKED:
                 return False
-            error = failed.exception()
-            if error is None or not is_log_conflict(error):
+            if not _met_a_conflict(failed):
                 return False
             deferred.recovered += 1
             self._start_one(deferred)
             return deferred.query is not failed
 
-    def recover_any(self) -> bool:
-        """Recover whatever ended on a log conflict. True if something did."""
+    def recover_any(self, error: BaseException) -> bool:
+        """Whether ``error`` is a log conflict, and every query that ended on one runs again: some were recovered by others before."""
+        if not is_log_conflict(error):
+            return False
         with self._lock:
             deferred = list(self._deferred)
-        ended = [each for each in deferred if each.query is not None and not each.query.isActive]
-        recovered = [self.recover(each, each.query) for each in ended if each.query is not None]
-        return any(recovered)
+        return all(self.recover(each, each.query) for each in deferred if each.query and _met_a_conflict(each.query))
 
     def settle(self) -> None:
         """Wait for the grant, and until everything that was deferred has begun."""
@@ -332,6 +331,11 @@ class Stage:
                         self._say(Committed(root, int(batch), time.monotonic() - began))
                         return
                 time.sleep(0.02)
+
+
+def _met_a_conflict(query: StreamingQuery) -> bool:
+    error = None if query.isActive else query.exception()
+    return error is not None and is_log_conflict(error)
 
 
 def _in_line(deferred: Iterable[Deferred]) -> list[list[Deferred]]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
+T = TypeVar("T")
+
 #: What Spark says when two queries wrote one log. A rightful leader meets it when its predecessor's last write landed late.
-_CONFLICTS = ("CONCURRENT_STREAM_LOG_UPDATE", "concurrently using", "FileAlreadyExistsException")
+_CONFLICTS = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Concurrent update to the log",
+    "concurrently using",
+    "FileAlreadyExistsException",
+)
 
 
 def is_log_conflict(error: BaseException) -> bool:
@@ -20,7 +27,8 @@ class StandIn(StreamingQuery):
     """A query that starts at the grant. The first question anyone asks of it waits until then.
 
     Every method of ``StreamingQuery`` asks its Java object, so the Java object is what waits; a time-out the script gave begins
-    after the wait, which is to say at the grant.
+    after the wait, which is to say at the grant. The leader's restart of a query after a conflict with its predecessor's last write
+    is none of the script's business: no question is answered by the query that met it.
     """
 
     def __init__(self, real: Callable[[], StreamingQuery], recover: Callable[[StreamingQuery], bool]) -> None:
@@ -29,14 +37,23 @@ class StandIn(StreamingQuery):
 
     @property
     def _jsq(self) -> Any:
-        return self._real()._jsq  # noqa: SLF001
+        current = self._real()
+        if not current.isActive and self._recover(current):
+            current = self._real()
+        return current._jsq  # noqa: SLF001
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
+        return self._asked(lambda query: query.awaitTermination(timeout))
+
+    def processAllAvailable(self) -> None:  # noqa: N802
+        self._asked(lambda query: query.processAllAvailable())
+
+    def _asked(self, question: Callable[[StreamingQuery], T]) -> T:
+        """The answer of a question that takes so long that the query may fail meanwhile."""
         while True:
             current = self._real()
             try:
-                return current.awaitTermination(timeout)
+                return question(current)
             except StreamingQueryException:
-                # The leader's restart after a conflict with its predecessor's last write is none of the script's business.
                 if not self._recover(current):
                     raise

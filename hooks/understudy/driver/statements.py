@@ -21,14 +21,24 @@ _OF_THE_SESSION = frozenset(
 _MAY_BE_TEMPORARY = frozenset(("CreateFunctionCommand", "CreateSQLFunctionCommand", "DropFunctionCommand"))
 
 #: Plans that change something, or may, and are no commands. Nobody knows what a procedure does, or a text made up at run time.
-_CHANGES = frozenset(("InsertIntoStatement", "InsertIntoDir", "MergeIntoTable", "Call", "UnresolvedExecuteImmediate"))
+_CHANGES = frozenset(
+    "InsertIntoStatement UnresolvedInsert InsertIntoDir MergeIntoTable Call UnresolvedExecuteImmediate".split()
+)
+
+#: A whole statement whose name is an expression, ``IDENTIFIER(…)``: which statement it is, the parser does not tell.
+_UNTOLD = "PlanWithUnresolvedIdentifier"
 
 #: ``CREATE`` statements that do nothing when the object exists, and how Spark's plans call that flag.
 _IF_NOT_EXISTS = {
     "CreateTable": "ignoreIfExists",
     "CreateTableAsSelect": "ignoreIfExists",
     "CreateNamespace": "ifNotExists",
+    "CreateView": "allowExisting",
+    "CreateFunction": "ifExists",
 }
+
+#: Commands on views, which may be temporary.
+_OF_VIEWS = frozenset(("DropView", "AlterViewAs"))
 
 
 def has_side_effects(session: SparkSession, text: str) -> bool:
@@ -45,6 +55,8 @@ def has_side_effects(session: SparkSession, text: str) -> bool:
     command = jvm.java.lang.Class.forName(
         "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
     )
+    if plan.getClass().getSimpleName() == _UNTOLD:
+        return True
     return any(_changes(session, node, kind, command) for node, kind in _nodes(session, plan))
 
 
@@ -64,19 +76,41 @@ def _changes(session: SparkSession, plan: Any, kind: str, command: Any) -> bool:
         return False
     if kind in _MAY_BE_TEMPORARY:
         return not plan.isTemp()
-    return not _exists_already(session, plan, kind)
+    names = _names(session, plan) if kind in _IF_NOT_EXISTS or kind in _OF_VIEWS else []
+    if kind in _OF_VIEWS:
+        return not _is_temporary(session, names)
+    return not _exists_already(session, plan, kind, names)
 
 
-def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
-    if kind not in _IF_NOT_EXISTS or not getattr(plan, _IF_NOT_EXISTS[kind])():
+def _names(session: SparkSession, plan: Any) -> list[str]:
+    """The parts of the name of what a command is about; empty where it is an expression."""
+    target = as_java(session, plan.children())[0]
+    match str(target.getClass().getSimpleName()):
+        case "UnresolvedIdentifier":
+            parts = target.nameParts()
+        case "UnresolvedNamespace" | "UnresolvedView":
+            parts = target.multipartIdentifier()
+        case _:
+            return []
+    return [str(part) for part in as_java(session, parts)]
+
+
+def _is_temporary(session: SparkSession, names: list[str]) -> bool:
+    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+    return len(names) == 1 and bool(catalog.getTempView(names[0]).isDefined())
+
+
+def _exists_already(session: SparkSession, plan: Any, kind: str, names: list[str]) -> bool:
+    if not names or not getattr(plan, _IF_NOT_EXISTS[kind])():
         return False
-    of_namespace = kind == "CreateNamespace"
-    parts = plan.name().multipartIdentifier() if of_namespace else plan.name().nameParts()
-    names = [str(part) for part in as_java(session, parts)]
     name = ".".join(f"`{part.replace('`', '``')}`" for part in names)
-    if not of_namespace:
-        return session.catalog.tableExists(name)
-    return session.catalog.databaseExists(name) or _is_this_sessions_own(session, plan, names)
+    match kind:
+        case "CreateNamespace":
+            return session.catalog.databaseExists(name) or _is_this_sessions_own(session, plan, names)
+        case "CreateFunction":
+            return session.catalog.functionExists(name)
+        case _:
+            return session.catalog.tableExists(name)
 
 
 def _is_this_sessions_own(session: SparkSession, plan: Any, names: list[str]) -> bool:

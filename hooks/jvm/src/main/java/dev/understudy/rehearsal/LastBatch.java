@@ -43,6 +43,16 @@ record LastBatch(
             Long start = logOffset(from);
             return new long[] {start == null ? 0 : start + 1, end};
         }
+
+        /** Kafka's messages in this range, by the offsets of each topic's partitions; 0 for any other source. */
+        long messages() {
+            Map<String, Long> start = partitions(from);
+            long found = 0;
+            for (Map.Entry<String, Long> end : partitions(to).entrySet()) {
+                found += Math.max(0, end.getValue() - start.getOrDefault(end.getKey(), 0L));
+            }
+            return found;
+        }
     }
 
     /** @return null when there is no batch yet that could be run again */
@@ -132,6 +142,23 @@ record LastBatch(
         } catch (IOException e) {
             return null;
         }
+    }
+
+    /** Offsets as Kafka's source logs them, {@code {"topic":{"0":17}}}, by topic and partition. */
+    private static Map<String, Long> partitions(String offset) {
+        Map<String, Long> found = new LinkedHashMap<>();
+        try {
+            JSON.readTree(offset)
+                    .properties()
+                    .forEach(
+                            topic ->
+                                    topic.getValue()
+                                            .properties()
+                                            .forEach(each -> found.put(topic.getKey() + " " + each.getKey(), each.getValue().asLong())));
+        } catch (IOException e) {
+            found.clear(); // none of Kafka's
+        }
+        return found;
     }
 
     /** A file that a file source logged for one of its entries. */

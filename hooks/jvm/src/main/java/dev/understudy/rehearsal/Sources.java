@@ -35,6 +35,9 @@ final class Sources {
     static final long MAX_BYTES = 64L << 20;
 
     private static final int MAX_FILES = 1000;
+    /** Messages have no size before they are read; this many of 1 KB are somewhat more than {@link #MAX_BYTES}. */
+    private static final long MAX_MESSAGES = 100_000;
+
     private static final int KAFKA_ROWS = 1000;
     private static final int GENERATED_ROWS = 500;
 
@@ -129,9 +132,10 @@ final class Sources {
     }
 
     private LogicalPlan rewrite(StreamingRelationV2 leaf) {
-        logName(leaf.sourceIdentifyingName());
+        String log = logName(leaf.sourceIdentifyingName());
         Seq<Attribute> output = attributes(leaf.output());
-        if (rows != Rows.REAL || !leaf.table().getClass().getName().startsWith("org.apache.spark.sql.kafka010.")) {
+        boolean kafka = leaf.table().getClass().getName().startsWith("org.apache.spark.sql.kafka010.");
+        if (rows != Rows.REAL || !kafka || messages(log) > MAX_MESSAGES) {
             return generated(output, leaf.sourceIdentifyingName());
         }
         if (past != null) {
@@ -165,6 +169,12 @@ final class Sources {
     private String logName(StreamingSourceIdentifyingName name) {
         Option<String> given = name.nameOpt();
         return given.isDefined() ? given.get() : String.valueOf(distinct++);
+    }
+
+    private long messages(String log) {
+        return past == null
+                ? 0
+                : past.ranges().stream().filter(range -> range.source().equals(log)).mapToLong(LastBatch.Range::messages).sum();
     }
 
     /** Whether what a file source read in the batch is still there, all of it, and little enough to be read again. */
