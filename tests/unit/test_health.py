@@ -76,6 +76,15 @@ def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(hea
     assert (health.takeovers, health.losses) == (1, 1)
 
 
+def test_a_replica_whose_job_has_finished_stays_live_and_ready_and_leads_no_more(health: Health, clock: Hand) -> None:
+    health.granted(3, 0.1)
+    health.finished("job flights is FINISHED: the script ended")
+    clock.time += 1000.0
+    assert health.live
+    assert health.ready == (True, "job flights is FINISHED: the script ended")
+    assert not health.leads
+
+
 def test_refused_writes_and_commits_are_counted_once_also_when_a_line_is_half_written(tmp_path: Path) -> None:
     counts = FenceCounts(tmp_path / "fence.jsonl")
     counts.look()

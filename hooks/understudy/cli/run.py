@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.errors import SettingsError
+
+if TYPE_CHECKING:
+    from understudy.supervisor.places import Place
+    from understudy.supervisor.replica import Replica
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -205,17 +210,27 @@ def run(
         place = await in_cluster(settings, log) if settings.in_cluster else here(settings, log)
         replica = Replica(settings, place, fence, log)
         if address is None:
-            return await replica.run()
+            return await _run(replica, place)
         from understudy.supervisor.probes import Probes
 
         probes = Probes(replica.health, place.requests)
         await probes.start(*address)
         try:
-            return await replica.run()
+            return await _run(replica, place)
         finally:
             await probes.stop()
 
     sys.exit(asyncio.run(replica()))
+
+
+async def _run(replica: Replica, place: Place) -> int:
+    """A job that has FINISHED leaves a Deployment's pods ready and idle: one that exits is begun again, and again."""
+    code = await replica.run()
+    if code == 0 and place.begun_again:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, replica.told_to_stop.set)
+        await replica.told_to_stop.wait()
+    return code
 
 
 def _address(text: str) -> tuple[str, int]:

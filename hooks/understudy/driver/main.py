@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from understudy import lead
 from understudy.clock import instant
 from understudy.driver.allowance import Allowance
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.importing import make_importable
 from understudy.driver.jvm import prepare, refuse_foreign_fence
+from understudy.driver.leading import Leading
 from understudy.driver.outdated import first_line
 from understudy.driver.patches import install
 from understudy.driver.rehearsals import Rehearsals
@@ -92,6 +94,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
     install(stage, gatekeeper, spec.checkpoints, tuned=spec.tune)
+    lead.install(Leading(gatekeeper))
     make_importable(spec.submit)
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
     try:

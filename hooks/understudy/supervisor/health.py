@@ -41,7 +41,10 @@ class FenceCounts:
 
 @dataclass(slots=True)
 class Health:
-    """``turned_at``: when the elector last decided anything (s of ``clock``). ``phases``: the last takeover's, in seconds."""
+    """``turned_at``: when the elector last decided anything (s of ``clock``). ``phases``: the last takeover's, in seconds.
+
+    ``ended``: how the job did, in words, once it has; then there is nothing left that could be late.
+    """
 
     clock: Clock
     fence: FenceCounts
@@ -58,6 +61,7 @@ class Health:
     takeovers: int = 0
     losses: int = 0
     phases: dict[str, float] = field(default_factory=dict)
+    ended: str = ""
 
     def __post_init__(self) -> None:
         self.turned_at = self.began_at = self.clock.now()
@@ -71,18 +75,23 @@ class Health:
         self.losses += self.leads
         self.leads = self.rehearsed = False
 
+    def finished(self, said: str) -> None:
+        self.ended, self.leads = said, False
+
     def stands(self, standing: Standing, rehearsed_at: float) -> None:
         self.rehearsed, self.how, self.rehearsed_at = standing.rehearsed, standing.how, rehearsed_at
         self.settled = not standing.rehearsed and bool(standing.reason)
 
     @property
     def live(self) -> bool:
-        """The elector has had its turn lately: neither stuck nor dead."""
-        return self.clock.now() - self.turned_at <= self.live_within
+        """The elector has had its turn lately: neither stuck nor dead. An ended job has none."""
+        return bool(self.ended) or self.clock.now() - self.turned_at <= self.live_within
 
     @property
     def ready(self) -> tuple[bool, str]:
         """Ready to take over, or as ready as it is ever going to be; and in words."""
+        if self.ended:
+            return True, self.ended
         if self.leads:
             return True, f"leads with epoch {self.epoch}"
         if self.rehearsed:

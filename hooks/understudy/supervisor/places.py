@@ -51,7 +51,7 @@ class Place:
 
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
-    be seen. ``look_up_revision`` asks again. ``native`` is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
+    be seen. ``look_up_revision`` asks again. ``begun_again``: whatever this process exits with, it is started anew. ``native`` is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
     """
 
     holder: str
@@ -66,6 +66,7 @@ class Place:
     requests: dict[str, int]
     workload: str = ""
     revision: int = 0
+    begun_again: bool = False
     native: Native | None = None
     mounts: tuple[Path, ...] = ()
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
@@ -150,6 +151,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
         requests=api.sent,
         workload=rollout.workload,
         revision=rollout.revision,
+        begun_again=rollout.begun_again,
         look_up_revision=rollout.look,
         native=native,
         mounts=mounted(),

@@ -87,6 +87,7 @@ class Replica:
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(clock, fence, live_within=2 * settings.timings.retry)
+        self.told_to_stop = asyncio.Event()
         self._term = Term(NONE)
         self._drivers = Drivers(
             settings,
@@ -165,6 +166,7 @@ class Replica:
     def _told_to_stop(self, why: str) -> None:
         """The elector hears it at once: whatever the loop is waiting for now, this process takes no lock any more."""
         self._elector.stop()
+        self.told_to_stop.set()
         self._happenings.put_nowait(Stop(why))
 
     async def _feel_pulse(self) -> None:
@@ -394,7 +396,10 @@ class Replica:
 
     def _already_ended(self, job: Job) -> int:
         remedy = ". Mend the cause, then understudy resume lets it run again" if job.status is Status.FAILED else ""
-        self._log.say("job-ended", f"job {job.job} is {job.status}: {job.reason}{remedy}", status=job.status.value)
+        said = f"job {job.job} is {job.status}: {job.reason}"
+        self._log.say("job-ended", f"{said}{remedy}", status=job.status.value)
+        if job.status is Status.FINISHED:
+            self.health.finished(said)
         return 0 if job.status is Status.FINISHED else JobFailed.exit_code
 
     async def _stop(self, why: str) -> int:

@@ -22,7 +22,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 class Rollout:
     """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then.
 
-    ``image`` is what the pod's first container runs.
+    ``image`` is what the pod's first container runs; ``begun_again`` says that the kubelet starts it anew whenever it ends.
     """
 
     api: ApiServer
@@ -30,6 +30,7 @@ class Rollout:
     workload: str = ""
     revision: int = 0
     image: str = ""
+    begun_again: bool = False
 
     @classmethod
     async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
@@ -42,21 +43,22 @@ class Rollout:
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
             )
         image = str(answer.body["spec"]["containers"][0]["image"])
+        begun_again = answer.body["spec"].get("restartPolicy") == "Always"
         owner = _controller(answer.body)
         if owner.get("kind") != "ReplicaSet":
-            return cls(api, image=image)
+            return cls(api, image=image, begun_again=begun_again)
         found = await _get(api, api.path("replicasets", owner["name"], "apps/v1"))
         if found.status != 200:
             log.say(
                 "no-revision",
                 f"which revision this pod runs cannot be seen, so generations are told by their order of start: {found.reason}",
             )
-            return cls(api, image=image)
+            return cls(api, image=image, begun_again=begun_again)
         deployment = _controller(found.body)
         if deployment.get("kind") != "Deployment":
-            return cls(api, image=image)
+            return cls(api, image=image, begun_again=begun_again)
         workload = f"{deployment['name']}/{deployment['uid']}"
-        return cls(api, owner["name"], workload, _revision(found.body), image)
+        return cls(api, owner["name"], workload, _revision(found.body), image, begun_again)
 
     async def look(self) -> int:
         """The revision now; 0 if it cannot be seen."""

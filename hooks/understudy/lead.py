@@ -1,0 +1,63 @@
+"""What a script may ask of the replica that runs it. Nothing requires it: a script that never asks is held and fenced all the same.
+
+It is for what understudy cannot see: requests to services, files that Python writes, a model that is pushed to a registry.
+
+    with understudy.current().step() as token:
+        requests.post(url, json=report, headers={"Fencing-Token": str(token)})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+
+class Lead(Protocol):
+    """``epoch`` is the leader's, 0 on a standby. ``token`` grows with every start of a driver that leads, over all replicas; 0 on a
+    standby. A service that keeps the highest token it has seen, and refuses lower ones, is fenced.
+    """
+
+    @property
+    def leads(self) -> bool: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def token(self) -> int: ...
+
+    def step(self) -> AbstractContextManager[int]:
+        """Wait until this replica leads, then run the block; its value is the token. Raises ``LeadershipLost``.
+
+        A leader that is told to stop waits for a block that has begun, for as long as ``--stop-patience`` says. *Not* guaranteed:
+        that a block runs once. A successor's script begins at its first line, and a leader that is frozen in a block goes on with it
+        when it thaws; the token is for whoever must not mind.
+        """
+        ...
+
+
+class _Alone:
+    """Under plain Python or spark-submit there is nobody else: every script leads."""
+
+    leads = True
+    epoch = 0
+    token = 0
+
+    @contextmanager
+    def step(self) -> Iterator[int]:
+        yield 0
+
+
+_lead: Lead = _Alone()
+
+
+def current() -> Lead:
+    """The lead as it stands now; ask again rather than keep an answer."""
+    return _lead
+
+
+def install(lead: Lead) -> None:
+    """The driver's call, before the script's first line."""
+    global _lead  # noqa: PLW0603 - one process runs one script
+    _lead = lead
