@@ -101,8 +101,14 @@ class Pod:
         documents, lock = world.store(self.lines[0]), world.store(self.lines[1])
         held: DocumentStore = MultiStore(lock, world.store(self.lines[1], world.leases)) if world.multi else lock
 
-        def evidence(replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]) -> Evidence:
+        def evidence(
+            replicas: ReplicaStore,
+            leader: Callable[[], str | None],
+            dead: Callable[[str], None],
+            doomed: Callable[[str], None],
+        ) -> Evidence:
             del replicas
+            del doomed  # a signal comes unannounced
             self.evidence = Evidence(self, leader, dead)
             return self.evidence
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from understudy.supervisor.kubelet import holder_id, terminated
+from understudy.documents.api_server import Answer
+from understudy.events import Log
+from understudy.supervisor.kubelet import KubeletWatch, holder_id, terminated
 
 UID, START = "3b7c5e3a-6a55-4d0f-8f0b-1f6f2a9d0c11", "5b0f2c58-6d0e-4a7e-9f3b-0b8c6f1f7a01"
 HOLDER = holder_id(UID, START)
@@ -91,3 +96,74 @@ def test_any_other_message_is_no_evidence(message: str) -> None:
 )
 def test_phase_conditions_and_restart_counts_are_no_evidence(status: dict[str, Any]) -> None:
     assert not terminated(changed(status=status), HOLDER)
+
+
+class Pods:
+    """What the API server answers: a list, then a watch's events; ``stored`` is what it says when asked for one pod."""
+
+    def __init__(self, listed: list[dict[str, Any]], *events: dict[str, Any], stored: Answer | None = None) -> None:
+        self._listed, self._events, self._stored = listed, events, stored
+
+    def path(self, resource: str, name: str = "", group: str = "") -> str:
+        del group
+        return f"/{resource}/{name}" if name else f"/{resource}"
+
+    async def request(self, method: str, path: str, **query: str) -> Answer:
+        del query
+        assert method == "GET"
+        if path != "/pods":
+            assert self._stored is not None
+            return self._stored
+        return Answer(200, {"metadata": {"resourceVersion": "1"}, "items": self._listed})
+
+    async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
+        del path, query
+        for event in self._events:
+            yield event
+        await asyncio.sleep(3600)
+
+
+def told(pods: Pods, *, own: str = "ours", holder: str = HOLDER) -> tuple[list[str], list[str]]:
+    """Who was reported dead, and why we are doomed, by a watch over ``pods``."""
+    dead: list[str] = []
+    doomed: list[str] = []
+
+    async def watch() -> None:
+        api: Any = pods
+        watching = KubeletWatch(api, "flights", own, lambda: holder, dead.append, doomed.append, Log())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(watching.run(), 0.2)
+
+    asyncio.run(watch())
+    return dead, doomed
+
+
+RUNNING = changed(status__containerStatuses=[{"name": "driver", "state": {"running": {}}, "lastState": {}}])
+GOING = changed(metadata__deletionTimestamp="2026-11-21T20:00:00Z")
+
+
+def test_an_end_that_is_listed_or_watched_is_told_once() -> None:
+    stored = Answer(200, RESTARTED)
+    assert told(Pods([RESTARTED], stored=stored)) == ([HOLDER], [])
+    modified = {"type": "MODIFIED", "object": RESTARTED}
+    assert told(Pods([RUNNING], modified, modified, stored=stored)) == ([HOLDER], [])
+
+
+def test_an_end_that_the_server_does_not_confirm_deposes_nobody() -> None:
+    """Made up and taken back, or replayed by a watch: the pod as it is stored runs, or is another one."""
+    for stored in (Answer(200, RUNNING), Answer(404, {}), Answer(403, {})):
+        assert told(Pods([RESTARTED], stored=stored)) == ([], [])
+
+
+def test_the_last_word_of_a_pod_that_was_deleted_counts() -> None:
+    deleted = {"type": "DELETED", "object": GOING}
+    assert told(Pods([RUNNING], deleted, stored=Answer(404, {}))) == ([HOLDER], [])
+
+
+def test_the_deletion_of_the_own_pod_is_told_once_and_that_of_others_is_not() -> None:
+    going = {**RUNNING, "metadata": GOING["metadata"]}
+    modified = {"type": "MODIFIED", "object": going}
+    assert told(Pods([RUNNING], modified, modified), own=UID) == ([], ["the deletion of its pod"])
+    assert told(Pods([going]), own=UID) == ([], ["the deletion of its pod"])
+    assert told(Pods([RUNNING], modified)) == ([], [])
+    assert told(Pods([RUNNING]), own=UID) == ([], [])

@@ -135,7 +135,8 @@ class ApiServer:
     ) -> Answer:
         """Raises ``TimeoutError`` when there is no answer in time, ``OSError`` when there is no connection.
 
-        After either nobody knows whether a write landed. ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
+        After either nobody knows whether a write landed. A server that is too busy (429) is asked again when it says, if that is
+        within the time-out; else 429 is the answer, and nothing has landed. ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
         """
         if method in ("POST", "PUT", "PATCH"):
             query["fieldManager"] = MANAGER
@@ -143,7 +144,7 @@ class ApiServer:
         headers = {"Accept": "application/json", "User-Agent": MANAGER}
         headers["Content-Type"] = f"application/{patch}-patch+json" if patch else "application/json"
         refused = False
-        async with asyncio.timeout(self.timeout):
+        async with asyncio.timeout(self.timeout) as limit:
             while True:
                 await self._authorize(headers, again=refused)
                 try:
@@ -153,8 +154,8 @@ class ApiServer:
                     raise ConnectionError(str(error) or type(error).__name__) from error
                 if response.status == 401 and not refused:
                     refused = True
-                elif response.status == 429:
-                    await asyncio.sleep(_seconds(response.headers.get("Retry-After")))
+                elif response.status == 429 and (pause := _retry_after(response.headers)) < _left(limit):
+                    await asyncio.sleep(pause)
                 else:
                     return Answer(response.status, _parsed(data))
 
@@ -220,6 +221,12 @@ def _parsed(data: bytes) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _seconds(text: str | None) -> float:
-    """Retry-After, which the API server writes as whole seconds; one second if it says nothing we understand."""
-    return float(text) if text is not None and text.isdigit() else 1.0
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds, which the API server writes as a whole number; one if it says nothing we understand."""
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isdigit() else 1.0
+
+
+def _left(limit: asyncio.Timeout) -> float:
+    """Seconds until ``limit``."""
+    return (limit.when() or 0.0) - asyncio.get_running_loop().time()

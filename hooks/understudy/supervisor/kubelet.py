@@ -1,4 +1,4 @@
-"""Evidence in a cluster: the kubelet's word that the leader's container has ended, with every process in it.
+"""Evidence in a cluster: the kubelet's word that the leader's container has ended, with every process in it; and that our own will.
 
 The container's main process wrote its holder id to the termination message when it started. A ``terminated`` state that carries
 this very id is a statement about this very process: not about its successor in the same container, not about a pod of the same
@@ -46,20 +46,28 @@ def terminated(pod: Json, holder: str) -> bool:
 
 
 class KubeletWatch:
-    """Reports the end of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody."""
+    """Reports the end of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody.
+
+    ``doomed`` is told once that the pod of uid ``own`` is being deleted: nobody can take that back, and the kubelet's SIGTERM comes
+    only once it has heard of it, too (0.2 s later, seen).
+    """
 
     def __init__(
         self,
         api: ApiServer,
         cluster: str,
+        own: str,
         holder: Callable[[], str | None],
         dead: Callable[[str], None],
+        doomed: Callable[[str], None],
         log: Log,
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._holder = holder
         self._dead = dead
+        self._own, self._doomed = own, doomed
+        self._told = False
         self._log = log
         self._pods: dict[str, Json] | None = None  # by uid; None before the first list
         self._reported: set[str] = set()
@@ -102,6 +110,7 @@ class KubeletWatch:
         if answer.status != 200:
             raise OSError(answer.reason)
         self._pods = {pod["metadata"]["uid"]: pod for pod in answer.body["items"]}
+        self._look_at_own()
         await self._look()
         version = answer.body["metadata"]["resourceVersion"]
         async for event in self._api.watch(path, labelSelector=selector, resourceVersion=version):
@@ -109,12 +118,19 @@ class KubeletWatch:
             match event["type"]:
                 case "ADDED" | "MODIFIED":
                     self._pods[pod["metadata"]["uid"]] = pod
+                    self._look_at_own()
                     await self._look()
                 case "DELETED":
                     # its last state may be the only word of its end there ever is
                     self._pods[pod["metadata"]["uid"]] = pod
                     await self._look()
                     del self._pods[pod["metadata"]["uid"]]
+
+    def _look_at_own(self) -> None:
+        pod = (self._pods or {}).get(self._own)
+        if pod is not None and "deletionTimestamp" in pod["metadata"] and not self._told:
+            self._told = True
+            self._doomed("the deletion of its pod")
 
     async def _look(self) -> None:
         holder = self._holder()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from understudy.documents.model import DocumentStore
+from understudy.documents.model import Document, DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, sight_of
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
@@ -36,7 +36,7 @@ class Picture:
         age = "none yet" if self.commit_age_s is None else f"{self.commit_age_s:.1f} s ago"
         out = [
             f"cluster {self.cluster}   job {self.job}   {self.status}",
-            f"leader  {self.leader or 'nobody'}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
+            f"leader  {self.leader or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
             "",
             f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
@@ -50,12 +50,17 @@ class Picture:
             )
         return out + [f"problem: {problem}" for problem in self.problems]
 
+    def _address(self) -> str:
+        """Where the leader's probes are reached."""
+        return next((f" at {each.address}" for each in self.replicas if each.role == "leader" and each.address), "")
+
 
 async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: str) -> Picture:
     """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown."""
     problems: list[str] = []
     leader: str | None = None
     epoch, transitions = 0, 0
+    record: Document | None = None
     try:
         record = await lock.read(f"{cluster}-lock")
         match sight_of(record):
@@ -88,9 +93,14 @@ async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: s
         transitions=transitions,
         commit_age_s=_newest_commit_age(job),
         failures=len(job.failures) if job is not None else 0,
-        replicas=replicas,
+        replicas=[_as_the_lock_says(each, leader) for each in replicas] if record is not None else replicas,
         problems=problems,
     )
+
+
+def _as_the_lock_says(replica: Replica, leader: str | None) -> Replica:
+    """A leader that was cut off or is frozen still believes, and has told others, that it leads."""
+    return replace(replica, role="deposed") if replica.role == "leader" and replica.holder != leader else replica
 
 
 async def _job(documents: DocumentStore, cluster: str, job: str | None) -> Job | None:

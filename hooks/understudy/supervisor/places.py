@@ -37,8 +37,8 @@ class Evidence(Protocol):
     def is_dead(self, replica: Replica) -> bool: ...
 
 
-#: Makes the watch: who holds the lock now (or nobody), and whom to tell that the holder has died.
-WatchMaker = Callable[[ReplicaStore, Callable[[], str | None], Callable[[str], None]], Evidence]
+#: Makes the watch: who holds the lock now (or nobody), whom to tell that the holder has died, and whom that we are about to.
+WatchMaker = Callable[[ReplicaStore, Callable[[], str | None], Callable[[str], None], Callable[[str], None]], Evidence]
 
 
 async def _none_known() -> int:
@@ -84,8 +84,12 @@ def here(settings: RunSettings, log: Log) -> Place:
     alive = Alive(home / "alive" / holder)
 
     def evidence(
-        replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]
+        replicas: ReplicaStore,
+        leader: Callable[[], str | None],
+        dead: Callable[[str], None],
+        doomed: Callable[[str], None],
     ) -> EvidenceWatch:
+        del doomed  # nobody announces a signal here
         return EvidenceWatch(home / "alive", replicas, leader, dead)
 
     async def close() -> None:
@@ -128,9 +132,14 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     except OSError as error:  # without it a takeover waits for the lease, and is as safe
         log.say("no-termination-message", f"{path}: {error.strerror}; a takeover from this replica waits for its lease")
 
-    def evidence(replicas: ReplicaStore, leader: Callable[[], str | None], dead: Callable[[str], None]) -> KubeletWatch:
+    def evidence(
+        replicas: ReplicaStore,
+        leader: Callable[[], str | None],
+        dead: Callable[[str], None],
+        doomed: Callable[[str], None],
+    ) -> KubeletWatch:
         del replicas
-        return KubeletWatch(api, settings.cluster, leader, dead, log)
+        return KubeletWatch(api, settings.cluster, pod_uid, leader, dead, doomed, log)
 
     async def close() -> None:
         alive.leave()

@@ -82,7 +82,7 @@ class Replica:
             lock_kind=settings.lock_kind,
             workload=place.workload,
         )
-        self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died)
+        self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died, self._told_to_stop)
         self._generation = Generation(place.revision, settings.digest, place.workload)
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
@@ -186,6 +186,7 @@ class Replica:
             self._happenings.put_nowait(Met(await intruder(lambda: self._elector.view, workload, pause)))
 
     async def _handle(self) -> int:
+        said = ""
         while True:
             happening = await self._happenings.get()
             try:
@@ -194,11 +195,14 @@ class Replica:
                 raise
             except DocumentError as error:
                 # Nothing is decided while documents cannot be reached; meanwhile the gate's deadlines and the kill timer hold.
-                self._log.say("unreachable", str(error))
+                if str(error) != said:
+                    said = str(error)
+                    self._log.say("unreachable", said)
                 asyncio.get_running_loop().call_later(
                     self._settings.timings.retry, self._happenings.put_nowait, happening
                 )
             else:
+                said = ""
                 if code is not None:
                     return code
 
@@ -261,8 +265,8 @@ class Replica:
         if (job := self._ended_job) is not None:
             await self._retire()
             return self._already_ended(job)
-        if self._place.native is not None:
-            await self._place.native.clear(await self._roster.standbys(), self._log)
+        if self._place.native is not None and (standbys := await self._roster.standbys()) is not None:
+            await self._place.native.clear(standbys, self._log)
         if self._seat.driver is None:
             self._seat.start(idle=False)
         else:
@@ -391,8 +395,7 @@ class Replica:
         """Give the lead back, if it is ours, once no process of the driver is left."""
         self._elector.stop()
         await self._drivers.bury()
-        if self._term.epoch is not None:
-            await self._elector.release(None)
+        await self._elector.release(None)
 
     def _already_ended(self, job: Job) -> int:
         remedy = ". Mend the cause, then understudy resume lets it run again" if job.status is Status.FAILED else ""
@@ -405,9 +408,10 @@ class Replica:
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
         self._log.say("stopping", f"told to by {why}", epoch=self._term.epoch)
-        if self._term.epoch is not None:
+        if self._grant is not None or self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
-            await self._drivers.suspend()
+            if self._term.epoch is not None:  # else granted, and not begun
+                await self._drivers.suspend()
             successor = await looking
             await self._drivers.bury()
             await self._elector.release(successor)

@@ -103,11 +103,11 @@ class Roster:
             return ready and first and spare
         return False
 
-    async def standbys(self) -> list[str]:
-        """Starts of the supervisors that stand by, as far as they said so. None of them when that cannot be read."""
+    async def standbys(self) -> list[str] | None:
+        """Starts of the supervisors that stand by, as far as they said so; ``None`` when that cannot be read."""
         with suppress(UnderstudyError):
             return [each.holder.rpartition("_")[2] for each in await self._standbys()]
-        return []
+        return None
 
     async def _standbys(self) -> list[Replica]:
         """The other living ones."""

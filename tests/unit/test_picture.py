@@ -1,0 +1,35 @@
+"""What ``understudy status`` shows of replicas that say otherwise than the lock."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from tests.unit.election_builders import FAST, NAME, join, virtually
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from understudy.election.facts import Role
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.supervisor.picture import Picture, read_picture
+
+CLUSTER = NAME.removesuffix("-lock")
+STALE = Replica("cut-off_1", "leader", True, "live", 4, 1.0, "", "", 1, 7, "cut-off", 1, "boot", 1.0, "10.0.0.1:8080")
+
+
+def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() -> None:
+    async def look() -> Picture:
+        server = MemoryServer()
+        member = join(server, "new_2")
+        await member.until(Role.LEADING)
+        documents = MemoryDocumentStore(server)
+        replicas = ReplicaStore(documents, f"{CLUSTER}-replicas")
+        await replicas.join("flights")
+        for each in (STALE, replace(STALE, holder="new_2", host="new", address="10.0.0.2:8080")):
+            await replicas.publish(each, [])
+        await asyncio.sleep(FAST.retry)
+        return await read_picture(documents, documents, CLUSTER)
+
+    picture = virtually(look())
+    assert {each.host: each.role for each in picture.replicas} == {"cut-off": "deposed", "new": "leader"}
+    lines = picture.lines(2.0)
+    assert lines[1].startswith("leader  new_2 at 10.0.0.2:8080   epoch 1")
+    assert [line.split()[0] for line in lines if "leads" in line] == ["new"]
