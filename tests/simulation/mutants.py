@@ -160,8 +160,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{_SUPERVISOR}.replica:Replica._told_to_stop", "self._elector.stop()", "pass"),
         (
             f"{_SUPERVISOR}.replica:Replica._stop",
-            "if self._term.epoch is not None:\n        looking",
-            "self._elector.stop()\n    if self._term.epoch is not None:\n        looking",
+            "if self._grant is not None or self._term.epoch is not None:\n        looking",
+            "self._elector.stop()\n    if self._grant is not None or self._term.epoch is not None:\n        looking",
         ),
         by=211,
     ),

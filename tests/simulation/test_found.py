@@ -106,3 +106,22 @@ def test_a_lock_that_is_lost_while_the_job_is_claimed_opens_no_gate() -> None:
             assert not pod.leads
 
     world().run(script)
+
+
+def test_who_is_told_to_stop_before_it_could_claim_the_job_gives_the_lock_back() -> None:
+    """It had the lock and no document, and went without a word: the others waited a whole lease."""
+
+    async def script(one: World) -> None:
+        one.start()
+        pod = one.pods[0]
+        while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
+            await asyncio.sleep(0.01)
+        pod.lines[0].cut = True
+        await asyncio.sleep(2.0)
+        assert not pod.leads
+        pod.sigterm()
+        await asyncio.sleep(3.0)
+        assert pod.gone
+        assert any(event.event == "released" for event in pod.said)
+
+    world().run(script)
