@@ -76,6 +76,75 @@ def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> Non
             assert settings["spark.sql.shuffle.partitions"] == partitions
 
 
+def test_queries_keep_the_local_properties_they_were_started_with(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "def told(name):\n"
+        "    def batch(frame, number):\n"
+        "        pool = frame.sparkSession.sparkContext.getLocalProperty('spark.scheduler.pool')\n"
+        "        print(name, 'in the', pool, flush=True)\n"
+        "    return batch\n"
+        "for name in ('first', 'second'):\n"
+        "    spark.sparkContext.setLocalProperty('spark.scheduler.pool', f'pool of {name}')\n"
+        "    rows.writeStream.queryName(name).foreachBatch(told(name)).start()\n"
+        "spark.sparkContext.setLocalProperty('spark.scheduler.pool', None)\n"
+        "spark.streams.awaitAnyTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(Standing)
+        rig.lead()
+        rig.until(rig.output, "first in the pool of first")
+        rig.until(rig.output, "second in the pool of second")
+
+
+def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "import threading\n"
+        "q = rows.writeStream.queryName('one').format('noop').start()\n"
+        "m = spark.streams\n"
+        "questions = dict(\n"
+        "    id=lambda: q.id, runId=lambda: q.runId, name=lambda: q.name, isActive=lambda: q.isActive,\n"
+        "    status=lambda: q.status['message'], lastProgress=lambda: q.lastProgress, recentProgress=lambda: q.recentProgress,\n"
+        "    exception=lambda: q.exception(), explain=lambda: q.explain(), processAllAvailable=lambda: q.processAllAvailable(),\n"
+        "    awaitTermination=lambda: q.awaitTermination(1), active=lambda: m.active, get=lambda: m.get(q.id),\n"
+        "    awaitAnyTermination=lambda: m.awaitAnyTermination(1),\n"
+        ")\n"
+        "public = {name for name in vars(type(q)) | vars(type(q).__mro__[1]) if not name.startswith('_')} - {'stop'}\n"
+        "public |= {name for name in vars(type(m)) if not name.startswith('_')}\n"
+        "print('unasked', sorted(public - set(questions)), flush=True)\n"
+        "def ask(name):\n"
+        "    answer = questions[name]()\n"
+        "    print(f'<{name}>', type(answer).__name__, flush=True)\n"
+        "for name in questions: threading.Thread(target=ask, args=(name,)).start()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.until(rig.output, "unasked")
+        rig.wait_for(Standing)
+        time.sleep(0.5)
+        assert "unasked ['addListener', 'removeListener', 'resetTerminated']" in rig.text()
+        assert "<" not in rig.text()
+        rig.lead()
+        said = {
+            "id": "str",
+            "runId": "str",
+            "name": "str",
+            "isActive": "bool",
+            "status": "str",
+            "active": "list",
+            "recentProgress": "list",
+            "exception": "NoneType",
+            "explain": "NoneType",
+            "awaitTermination": "bool",
+            "processAllAvailable": "NoneType",
+            "get": "StreamingQuery",
+            "awaitAnyTermination": "bool",
+        }
+        for name, kind in said.items():
+            rig.until(rig.output, f"<{name}> {kind}")
+        rig.until(rig.output, "<lastProgress>")
+
+
 def test_batch_writers_and_commands_wait_and_say_where(tmp_path: Path) -> None:
     feed(tmp_path, 1)
     script = HEADER + (

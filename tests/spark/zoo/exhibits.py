@@ -46,6 +46,11 @@ class Exhibit:
     #: Whether orders come as messages, too: ``KAFKA`` and ``TOPIC`` in the environment are a broker, and a topic to write to.
     messages: bool = False
 
+    @property
+    def asked(self) -> bool:
+        """Whether standbys are waited for, and looked at: not where a script takes in what is there and ends when it likes."""
+        return not self.ends or bool(self.told_by)
+
 
 def _files_of_python_source(checkpoint: Path) -> int:
     """A source of one's own keeps no log of files; its offset says how many there were."""
@@ -140,7 +145,16 @@ EXHIBITS = (
         {f"checkpoints/{name}": 1 for name in ("CZ", "JP", "PE")},
     ),
     _one("available_now", "availableNow, then the end", "nightly", "nightly", ends=True),
-    Exhibit("batch_append", "a batch job", {"report": files("out/report")}, how="", ends=True),
+    Exhibit("batch_report", "a batch job that overwrites a report", {"report": files("out/report")}, how="", ends=True),
+    Exhibit(
+        "batch_append",
+        "a batch job that appends",
+        {"added": files("out/added")},
+        how="",
+        claim=REPEATED,
+        why="a job that dies before its end is run again from its first line, as whoever restarts it does",
+        ends=True,
+    ),
     _one("polling", "while q.isActive, lastProgress", "polling", "polling", ends=True, told_by="in/stop"),
     Exhibit(
         "restart_loop",

@@ -91,6 +91,12 @@ class Outcome:
     repeated: int = 0
     touched: list[str] = field(default_factory=list)
 
+    def add(self, other: Outcome) -> None:
+        """What came of running the same script once more."""
+        self.how, self.held = other.how, other.held
+        for name in ("kills", "takeovers", "rows", "lost", "repeated", "touched"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class Trial:
     def __init__(self, exhibit: Exhibit, home: Path, choose: random.Random) -> None:
@@ -146,7 +152,7 @@ class Trial:
         self._feed(8)
         try:
             self._join("first", 1)
-            if not self._by_itself:
+            if self.exhibit.asked:
                 self._until(lambda: self._settled(self.played), "the first rows")
                 before = self._look()
                 self._join("others", 2)
@@ -166,7 +172,7 @@ class Trial:
 
     def _kill(self, kind: str) -> bool:
         """One leader less, at any moment of the next second in which rows come. False if the job is over."""
-        if self._by_itself:
+        if not self.exhibit.asked:
             time.sleep(self.choose.uniform(0.0, 8.0))
         else:
             self._until(lambda: bool(self._ready()), "a standby that stands by")
@@ -186,7 +192,7 @@ class Trial:
             more = _Pauses(_MORE)
 
             def succeeded() -> bool:
-                if not self._by_itself and more.due():
+                if self.exhibit.asked and more.due():
                     self._feed(1)
                 return self._token() > before or self._finished()
 
@@ -195,13 +201,8 @@ class Trial:
                 self.outcome.takeovers.append(round(landed - at, 3))
         return True
 
-    @property
-    def _by_itself(self) -> bool:
-        """It takes in what is there when it starts, and ends when it likes: nothing is fed once it runs."""
-        return self.exhibit.ends and not self.exhibit.told_by
-
     def _finish(self) -> None:
-        if not self._by_itself:
+        if self.exhibit.asked:
             self._feed(3)
         if self.exhibit.told_by:
             (self.played / self.exhibit.told_by).touch()
