@@ -50,9 +50,11 @@ def trial(production: Production, kind: str) -> float:
 
 def _replicated(production: Production, kind: str) -> float:
     pod, holder, began = production.leader(), production.holder(), time.time()
+    log = None
     with ExitStack() as faults:
         match kind:
             case "sigterm":
+                log = faults.enter_context(production.following(pod))
                 at = production.delete(pod)
             case "cut":
                 at = faults.enter_context(production.cluster.failing("cut", production.node(pod)))
@@ -61,7 +63,7 @@ def _replicated(production: Production, kind: str) -> float:
         takeover = production.measure(kind, at, holder)
     if kind == "container":
         _forget(production, pod)
-    _show(production, kind, takeover.seconds, at, began)
+    _show(said(production, began, log), kind, takeover.seconds, at)
     return takeover.seconds
 
 
@@ -96,21 +98,20 @@ def _forget(production: Production, pod: Any) -> None:
         production.delete(pod, force=True)
 
 
-def _show(production: Production, kind: str, seconds: float, at: float, since: float) -> None:
-    phases = phases_of(said(production, since), at, at + seconds)
+def _show(events: Sequence[Said], kind: str, seconds: float, at: float) -> None:
+    phases = phases_of(events, at, at + seconds)
     _say(f"{'understudy':>11} {kind:<10}{seconds:7.2f} s   {in_a_line(phases)}")
 
 
-def said(production: Production, since: float) -> list[Said]:
-    """What every replica that can still be asked said since then."""
-    found: list[Said] = []
+def said(production: Production, since: float, log: Path | None = None) -> list[Said]:
+    """What every replica that can still be asked said since then, and one that cannot, if its ``log`` was followed."""
+    told = {} if log is None else {log.stem: log.read_text(errors="replace")}
     for pod in production.pods():
         name = pod["metadata"]["name"]
         with suppress(Refused):
-            text = production.cluster.kubectl("logs", name, "-n", production.namespace, "--since=120s")
-            events = [parse_event(Path(name), line) for line in text.splitlines()]
-            found += [event for event in events if event is not None and event.at >= since]
-    return found
+            told[name] = production.cluster.kubectl("logs", name, "-n", production.namespace, "--since=120s")
+    events = [parse_event(Path(name), line) for name, text in told.items() for line in text.splitlines()]
+    return [event for event in events if event is not None and event.at >= since]
 
 
 def ready(production: Production) -> None:

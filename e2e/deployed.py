@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,11 @@ class Deployed:
 
     def _ask(self, path: str, group: str = "api/v1") -> Any:
         return json.loads(self.proxy.get(f"/{group}/namespaces/{self.namespace}/{path}"))
+
+    def following(self, pod: Any) -> AbstractContextManager[Path]:
+        """A file to which goes what the pod says from now on."""
+        name = pod["metadata"]["name"]
+        return self.cluster.following(self.namespace, name, self.logs / f"{name}.log")
 
     def pods(self) -> list[Any]:
         return list(self._ask(f"pods?labelSelector=app.kubernetes.io%2Finstance%3D{CLUSTER}")["items"])

@@ -107,6 +107,18 @@ class Cluster:
         environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
 
+    @contextmanager
+    def following(self, namespace: str, pod: str, path: Path) -> Iterator[Path]:
+        """What a pod says from now on goes to ``path``, also when it is deleted and can be asked no more."""
+        command = [self.program, "--context", self.context, "logs", "--follow", "--tail=0", pod, "-n", namespace]
+        with path.open("wb") as out:
+            follower = subprocess.Popen(command, env=self.environment(), stdout=out, stderr=subprocess.DEVNULL)
+        try:
+            yield path
+        finally:
+            follower.terminate()
+            follower.wait()
+
     def get(self, namespace: str, *what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.kubectl("get", "--namespace", namespace, *what, "--output", "json"))
         return found

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import time
 from contextlib import nullcontext, suppress
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from bench import procs
+from bench.failover_k8s import said
 from e2e import deployments, metrics
 from e2e.deployed import CLUSTER, PATIENCE, Failed
 from e2e.helm import Helm
@@ -21,22 +24,38 @@ from e2e.production import CALM, WHOLE, Production, counted
 OUTAGE = 60.0
 
 
+def announced(production: Production, pod: Any, reason: str) -> list[float]:
+    """When the pod announced it, in s since 1970."""
+    uid = pod["metadata"]["uid"]
+    events = production.get("events.events.k8s.io")["items"]
+    found = [each for each in events if each["reason"] == reason and each["regarding"]["uid"] == uid]
+    return [datetime.fromisoformat(each["eventTime"]).timestamp() for each in found]
+
+
 def test_the_jvm_is_killed(production: Production) -> None:
+    """Its supervisor lives, and gives the lock to the standby: nobody waits for the lease."""
     before = production.ready()
+    pod, at = production.leader(), time.time()
     assert production.kill("jvm").epoch > before
+    assert [each for each in announced(production, pod, "LeadershipReleased") if each >= at]
 
 
 def test_the_whole_container_is_killed(production: Production) -> None:
     """Its first process gets SIGKILL: the kernel kills the rest, the kubelet reports it, and nobody waits for the lease."""
-    before = production.ready()
+    before, at = production.ready(), time.time()
     assert production.kill("container").epoch > before
+    assert [each for each in said(production, at) if each.event == "detected" and each.facts.get("how") == "evidence"]
 
 
 def test_sigterm_to_the_pod(production: Production) -> None:
+    """It hears of its deletion before its SIGTERM, and gives the lock to the standby."""
     before = production.ready()
     holder, pod = production.holder(), production.leader()
-    at = production.delete(pod)
-    assert production.measure("sigterm", at, holder).epoch > before
+    with production.following(pod) as log:
+        at = production.delete(pod)
+        assert production.measure("sigterm", at, holder).epoch > before
+    assert "told to by the deletion of its pod" in log.read_text()
+    assert [each for each in announced(production, pod, "LeadershipReleased") if each >= at]
 
 
 @pytest.mark.machines
