@@ -126,6 +126,7 @@ class Drivers:
             self._freshness.began(self._due)
             self._due = None
             self._roster.began()
+            self._health.script_since = time.time()
             self.seat.start(idle=leader is not None)
 
     async def look_after_age(self) -> None:

@@ -56,7 +56,7 @@ class Health:
     rehearsed: bool = False
     how: str = ""
     rehearsed_at: float = 0.0
-    started_at: float = field(default_factory=time.time)
+    script_since: float = field(default_factory=time.time)  # s since 1970
     settled: bool = False
     takeovers: int = 0
     losses: int = 0

@@ -32,7 +32,7 @@ class _Metrics(Collector):
                 "1 while this replica is a rehearsed standby.",
                 float(health.rehearsed and not health.leads),
             ),
-            "standby_age_seconds": ("Since this replica's supervisor started.", time.time() - health.started_at),
+            "standby_age_seconds": ("Since this replica's script began.", time.time() - health.script_since),
         }
         if health.rehearsed_at:
             gauges["rehearsal_age_seconds"] = (
@@ -50,7 +50,9 @@ class _Metrics(Collector):
         how.add_metric([health.how or "none"], 1.0)
         yield how
         phases = GaugeMetricFamily(
-            "understudy_takeover_seconds", "The last takeover by this replica, by phase.", labels=["phase"]
+            "understudy_takeover_seconds",
+            "The last takeover by this replica: claim of the job, then start and first_commit, both since the grant.",
+            labels=["phase"],
         )
         for phase, seconds in health.phases.items():
             phases.add_metric([phase], seconds)
