@@ -51,6 +51,12 @@ if bad:
     hoard = [bytearray(64 << 20) for _ in range(1000)]
 """
 
+ONE_PER_MACHINE = """
+import socket
+only = socket.socket(socket.AF_UNIX)
+only.bind("\\0" + os.getcwd())
+"""
+
 
 @pytest.fixture
 def replicas(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replicas]:
@@ -102,6 +108,17 @@ def test_a_script_that_eats_all_memory(replicas: Replicas) -> None:
     replicas.wait_for("the reason", lambda: "MemoryError" in standby(replicas)["reason"])
     goes_on(replicas)
     assert any("MemoryError" in told for told in said(replicas.home, "standby-ended"))
+
+
+@pytest.mark.parametrize("replicas", [ONE_PER_MACHINE], indirect=True)
+def test_a_script_that_can_run_but_once_has_a_cold_standby(replicas: Replicas) -> None:
+    replicas.wait_for("the reason", lambda: "Address already in use" in standby(replicas)["reason"])
+    assert standby(replicas)["rehearsed"] is False
+    goes_on(replicas)
+    os.kill(replicas.leader(), signal.SIGKILL)
+    replicas.feed()
+    replicas.wait_for("a new leader's rows", lambda: everything_once(replicas))
+    assert replicas.status()["epoch"] == 2
 
 
 @pytest.mark.parametrize("replicas", [""], indirect=True)

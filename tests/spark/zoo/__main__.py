@@ -51,7 +51,8 @@ def main() -> int:
         bad += bool(wrong)
         report.keep(outcome)
         p50 = f"{statistics.median(outcome.takeovers):.2f} s" if outcome.takeovers else "–"
-        told = f"{outcome.how or 'held at ' + outcome.held or '–':<12} kills {len(outcome.kills):>3}  p50 {p50:>7}"
+        how = outcome.how or (f"held at {outcome.held}" if outcome.held else "–")
+        told = f"{how:<12} kills {len(outcome.kills):>3}  p50 {p50:>7}"
         rows = f"rows {outcome.rows:>6}  lost {outcome.lost}  repeated {outcome.repeated}"
         touched = f"  touched {outcome.touched[:3]}" if outcome.touched else ""
         took = time.monotonic() - began
