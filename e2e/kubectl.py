@@ -109,11 +109,12 @@ class Cluster:
 
     @contextmanager
     def following(self, namespace: str, pod: str, path: Path) -> Iterator[Path]:
-        """What a pod says from now on goes to ``path``, also when it is deleted and can be asked no more."""
-        command = [self.program, "--context", self.context, "logs", "--follow", "--tail=0", pod, "-n", namespace]
+        """What a pod has said last, and says from now on, goes to ``path``, also when it is deleted and can be asked no more."""
+        command = [self.program, "--context", self.context, "logs", "--follow", "--tail=1", pod, "-n", namespace]
         with path.open("wb") as out:
             follower = subprocess.Popen(command, env=self.environment(), stdout=out, stderr=subprocess.DEVNULL)
         try:
+            await_value(lambda: path.stat().st_size or None, 30, f"no log of {pod}", interval=0.05)
             yield path
         finally:
             follower.terminate()

@@ -20,11 +20,14 @@ def table(outcomes: list[Outcome]) -> str:
     return _HEAD + "".join(_line(exhibits[each.script], each) for each in outcomes)
 
 
+def claimed(exhibit: Exhibit) -> str:
+    return f"{exhibit.claim}: {exhibit.why}" if exhibit.why else exhibit.claim
+
+
 def _line(exhibit: Exhibit, outcome: Outcome) -> str:
     times = sorted(outcome.takeovers)
     took = f"{statistics.median(times):.1f} s ({times[0]:.1f}–{times[-1]:.1f})" if times else "–"
     rehearsed = outcome.how or (f"no: held at {outcome.held}" if outcome.held else "not asked: it ends by itself")
-    claim = f"{exhibit.claim}: {exhibit.why}" if exhibit.why else exhibit.claim
     cells = (
         f"`{exhibit.script}`",
         exhibit.about,
@@ -34,7 +37,7 @@ def _line(exhibit: Exhibit, outcome: Outcome) -> str:
         str(outcome.rows),
         str(outcome.lost),
         str(outcome.repeated),
-        claim,
+        claimed(exhibit),
     )
     return f"| {' | '.join(cells)} |\n"
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE
+from tests.spark.zoo.table import claimed
 from tests.spark.zoo.trial import SCRIPTS, Trial
+
+PAGE = Path(__file__).parents[3] / "docs" / "zoo.md"
 
 SHORT = ("window_counts", "transform_with_state")
 
@@ -31,3 +34,12 @@ def test_every_script_is_an_exhibit() -> None:
     scripts = {path.stem for path in SCRIPTS.glob("*.py")}
     assert scripts - beside == {"udfs_pricing"}, "and what one of them imports"
     assert beside <= scripts
+
+
+def test_the_page_tells_of_every_exhibit_what_is_claimed_of_it_and_nothing_else() -> None:
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    told = {
+        cells[0]: (cells[1], cells[-1])
+        for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    }
+    assert told == {f"`{each.script}`": (each.about, claimed(each)) for each in EXHIBITS}
