@@ -16,8 +16,9 @@ _HEAD = "| script | what it does | rehearsed | kills | takeover, p50 (range) | r
 
 
 def table(outcomes: list[Outcome]) -> str:
-    exhibits = {each.script: each for each in EXHIBITS}
-    return _HEAD + "".join(_line(exhibits[each.script], each) for each in outcomes)
+    """Every exhibit has a line, also one that was not run."""
+    found = {each.script: each for each in outcomes}
+    return _HEAD + "".join(_line(each, found.get(each.script, Outcome(each.script))) for each in EXHIBITS)
 
 
 def claimed(exhibit: Exhibit) -> str:
@@ -27,18 +28,13 @@ def claimed(exhibit: Exhibit) -> str:
 def _line(exhibit: Exhibit, outcome: Outcome) -> str:
     times = sorted(outcome.takeovers)
     took = f"{statistics.median(times):.1f} s ({times[0]:.1f}–{times[-1]:.1f})" if times else "–"
-    rehearsed = outcome.how or (f"no: held at {outcome.held}" if outcome.held else "not asked: it ends by itself")
-    cells = (
-        f"`{exhibit.script}`",
-        exhibit.about,
-        rehearsed,
-        str(len(outcome.kills)),
-        took,
-        str(outcome.rows),
-        str(outcome.lost),
-        str(outcome.repeated),
-        claimed(exhibit),
-    )
+    ran = bool(outcome.rows)
+    numbers = (len(outcome.kills), outcome.rows, outcome.lost, outcome.repeated)
+    kills, *rows = (str(number) if ran else "–" for number in numbers)
+    rehearsed = outcome.how or (f"no: held at `{outcome.held}`" if outcome.held else "not asked: it ends by itself")
+    if not ran:
+        rehearsed = "not run yet"
+    cells = (f"`{exhibit.script}`", exhibit.about, rehearsed, kills, took, *rows, claimed(exhibit))
     return f"| {' | '.join(cells)} |\n"
 
 
