@@ -32,6 +32,16 @@ async def leading(one: World) -> tuple[Pod, SimulatedDriver]:
     return pod, pod.drivers[-1]
 
 
+async def acquired(one: World) -> Pod:
+    """The one replica has the lock, and its documents do not answer any more: the job is not claimed."""
+    one.start()
+    pod = one.pods[0]
+    while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
+        await asyncio.sleep(0.01)
+    pod.lines[0].cut = True
+    return pod
+
+
 def test_what_was_told_of_an_earlier_driver_does_not_touch_the_one_that_leads() -> None:
     """Told while no document could be written, and answered after the lead was lost and won again: a second driver started."""
 
@@ -90,11 +100,7 @@ def test_a_lock_that_is_lost_while_the_job_is_claimed_opens_no_gate() -> None:
     """Somebody deleted it, another replica took it, and the one before opened its gate all the same, for a moment."""
 
     async def script(one: World) -> None:
-        one.start()
-        pod = one.pods[0]
-        while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
-            await asyncio.sleep(0.01)
-        pod.lines[0].cut = True  # the job's document does not answer it
+        pod = await acquired(one)
         other = Record({GRANT: GrantEntry(1, "other", "n").encode()}, LeaderRecord("other", 15.0, "", "", 1))
         name = one.settings(1).names.lock
         one.api.documents.overwrite(name, record.dump(name, other))
@@ -112,11 +118,7 @@ def test_who_is_told_to_stop_before_it_could_claim_the_job_gives_the_lock_back()
     """It had the lock and no document, and went without a word: the others waited a whole lease."""
 
     async def script(one: World) -> None:
-        one.start()
-        pod = one.pods[0]
-        while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
-            await asyncio.sleep(0.01)
-        pod.lines[0].cut = True
+        pod = await acquired(one)
         await asyncio.sleep(2.0)
         assert not pod.leads
         pod.sigterm()

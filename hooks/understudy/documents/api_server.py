@@ -136,7 +136,9 @@ class ApiServer:
         """Raises ``TimeoutError`` when there is no answer in time, ``OSError`` when there is no connection.
 
         After either nobody knows whether a write landed. A server that is too busy (429) is asked again when it says, if that is
-        within the time-out; else 429 is the answer, and nothing has landed. ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
+        within the time-out; else 429 is the answer, and nothing has landed.
+
+        ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
         """
         if method in ("POST", "PUT", "PATCH"):
             query["fieldManager"] = MANAGER

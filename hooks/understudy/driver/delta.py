@@ -36,12 +36,7 @@ _CHANGES = {
 def install(module: ModuleType, gatekeeper: Gatekeeper) -> None:
     """Gate the methods of ``delta.tables`` that write; other versions of it have others of them."""
     for owner, names in _CHANGES.items():
-        methods = vars(getattr(module, owner, object))
-        for name in names:
-            if isinstance(stock := methods.get(name), classmethod):
-                setattr(getattr(module, owner), name, classmethod(gatekeeper.gated(stock.__func__)))
-            elif stock is not None:
-                setattr(getattr(module, owner), name, gatekeeper.gated(stock))
+        gatekeeper.gate(getattr(module, owner, object), *names)
     _gate_builder(module, gatekeeper)
 
 

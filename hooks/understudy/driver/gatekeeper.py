@@ -110,6 +110,14 @@ class Gatekeeper:
 
         return call
 
+    def gate(self, owner: type, *names: str) -> None:
+        """Gate those of these methods that ``owner`` has itself: versions of a library differ, and what is inherited is gated there."""
+        for name in names:
+            if isinstance(stock := vars(owner).get(name), classmethod):
+                setattr(owner, name, classmethod(self.gated(stock.__func__)))
+            elif stock is not None:
+                setattr(owner, name, self.gated(stock))
+
     @property
     def user_code_runs(self) -> bool:
         return self._running > 0

@@ -30,8 +30,10 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
     """Call ``then`` with the module of that name before its first importer sees it. It is not imported for that."""
     if (known := sys.modules.get(name)) is not None:
         then(known)
-    else:
-        sys.meta_path.insert(0, _Watch(name, then))
+        return
+    _watch.awaited[name] = then
+    if _watch not in sys.meta_path:
+        sys.meta_path.insert(0, _watch)
 
 
 class _Modules(MetaPathFinder):
@@ -46,23 +48,24 @@ class _Modules(MetaPathFinder):
 class _Watch(MetaPathFinder):
     """Finds nothing by itself: asks the finders after it, and loads what they find with theirs."""
 
-    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        self._name = name
-        self._then = then
-        self._asks_others = False
+    def __init__(self) -> None:
+        self.awaited: dict[str, Callable[[ModuleType], None]] = {}
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         del path, target
-        if fullname != self._name or self._asks_others:
+        if (then := self.awaited.pop(fullname, None)) is None:
             return None
-        self._asks_others = True
         try:
-            found = find_spec(fullname)
+            found = find_spec(fullname)  # asks us, too, who do not wait for it just now
         finally:
-            self._asks_others = False
+            self.awaited[fullname] = then
         if found is not None and found.loader is not None:
-            found.loader = _Followed(found.loader, self._then)
+            found.loader = _Followed(found.loader, then)
         return found
+
+
+#: One for all: every import of the script's asks it first.
+_watch = _Watch()
 
 
 class _Followed(Loader):

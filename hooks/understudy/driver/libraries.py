@@ -22,27 +22,20 @@ def install(gatekeeper: Gatekeeper) -> None:
 
 def _gate_ml(module: ModuleType, gatekeeper: Gatekeeper) -> None:
     """Models' writers: the one of Python's own stages, and the one that asks a Java object, which overwrites by itself."""
-    for owner in (module.MLWriter, module.JavaMLWriter):
-        owner.save = gatekeeper.gated(owner.save)
+    gatekeeper.gate(module.MLWriter, "save")
+    gatekeeper.gate(module.JavaMLWriter, "save")
 
 
 def _gate_mllib(module: ModuleType, gatekeeper: Gatekeeper) -> None:
     """Every kind of model has a ``save`` of its own, or that of ``JavaSaveable``."""
     for model in vars(module).values():
-        if isinstance(model, type) and model.__module__ == module.__name__ and "save" in vars(model):
-            model.save = gatekeeper.gated(vars(model)["save"])  # type: ignore[attr-defined]
+        if isinstance(model, type) and model.__module__ == module.__name__:
+            gatekeeper.gate(model, "save")
 
 
 def _gate_streams(module: ModuleType, gatekeeper: Gatekeeper) -> None:
     """DStreams are not rehearsed: their context starts at the grant."""
-    context = module.StreamingContext
-    stock = context.start
-
-    def start(self: Any) -> None:
-        gatekeeper.pass_through()
-        stock(self)
-
-    context.start = start
+    gatekeeper.gate(module.StreamingContext, "start")
 
 
 def _refuse_connect(module: ModuleType) -> None:

@@ -207,11 +207,8 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
         (Catalog, _CATALOG_CHANGES),  # Spark 4.2 has more of them than 4.1
     ):
         for each in {owner, *owner.__subclasses__()}:
-            for name in names:
-                if name in vars(each):
-                    setattr(each, name, gatekeeper.gated(vars(each)[name]))
-    for name in ("foreach", "foreachPartition"):
-        setattr(ClassicDataFrame, name, gatekeeper.gated(getattr(ClassicDataFrame, name)))
+            gatekeeper.gate(each, *names)
+    gatekeeper.gate(ClassicDataFrame, "foreach", "foreachPartition")
 
 
 def _patch_sql(gatekeeper: Gatekeeper) -> None:

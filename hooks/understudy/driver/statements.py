@@ -76,10 +76,9 @@ def _changes(session: SparkSession, plan: Any, kind: str, command: Any) -> bool:
         return False
     if kind in _MAY_BE_TEMPORARY:
         return not plan.isTemp()
-    names = _names(session, plan) if kind in _IF_NOT_EXISTS or kind in _OF_VIEWS else []
     if kind in _OF_VIEWS:
-        return not _is_temporary(session, names)
-    return not _exists_already(session, plan, kind, names)
+        return not _is_temporary(session, _names(session, plan))
+    return kind not in _IF_NOT_EXISTS or not _exists_already(session, plan, kind)
 
 
 def _names(session: SparkSession, plan: Any) -> list[str]:
@@ -100,7 +99,8 @@ def _is_temporary(session: SparkSession, names: list[str]) -> bool:
     return len(names) == 1 and bool(catalog.getTempView(names[0]).isDefined())
 
 
-def _exists_already(session: SparkSession, plan: Any, kind: str, names: list[str]) -> bool:
+def _exists_already(session: SparkSession, plan: Any, kind: str) -> bool:
+    names = _names(session, plan)
     if not names or not getattr(plan, _IF_NOT_EXISTS[kind])():
         return False
     name = ".".join(f"`{part.replace('`', '``')}`" for part in names)

@@ -51,7 +51,8 @@ class Place:
 
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
-    be seen. ``look_up_revision`` asks again. ``begun_again``: whatever this process exits with, it is started anew. ``native`` is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
+    be seen. ``look_up_revision`` asks again. ``begun_again``: whatever this process exits with, it is started anew. ``native`` is
+    there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
     """
 
     holder: str
@@ -83,20 +84,23 @@ def here(settings: RunSettings, log: Log) -> Place:
     documents = FilesystemDocumentStore(home / "documents", request, log=log)
     alive = Alive(home / "alive" / holder)
 
-    def evidence(
-        replicas: ReplicaStore,
-        leader: Callable[[], str | None],
-        dead: Callable[[str], None],
-        doomed: Callable[[str], None],
-    ) -> EvidenceWatch:
-        del doomed  # nobody announces a signal here
-        return EvidenceWatch(home / "alive", replicas, leader, dead)
-
     async def close() -> None:
         alive.leave()
 
     floor = FilesystemDocumentStore(home / "floor", request)
-    return Place(holder, socket.gethostname(), "", documents, documents, floor, alive, evidence, close, {})
+    return Place(
+        holder=holder,
+        host=socket.gethostname(),
+        address="",
+        documents=documents,
+        lock=documents,
+        floor=floor,
+        alive=alive,
+        # nobody announces a signal here
+        evidence=lambda replicas, leader, dead, _: EvidenceWatch(home / "alive", replicas, leader, dead),
+        close=close,
+        requests={},
+    )
 
 
 async def in_cluster(settings: RunSettings, log: Log) -> Place:
@@ -132,15 +136,6 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     except OSError as error:  # without it a takeover waits for the lease, and is as safe
         log.say("no-termination-message", f"{path}: {error.strerror}; a takeover from this replica waits for its lease")
 
-    def evidence(
-        replicas: ReplicaStore,
-        leader: Callable[[], str | None],
-        dead: Callable[[str], None],
-        doomed: Callable[[str], None],
-    ) -> KubeletWatch:
-        del replicas
-        return KubeletWatch(api, settings.cluster, pod_uid, leader, dead, doomed, log)
-
     async def close() -> None:
         alive.leave()
         await recorder.close()
@@ -155,7 +150,9 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
         lock=lock_store(api, settings.lock_kind, log),
         floor=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
         alive=alive,
-        evidence=evidence,
+        evidence=lambda _, leader, dead, doomed: KubeletWatch(
+            api, settings.cluster, pod_uid, leader, dead, doomed, log
+        ),
         close=close,
         requests=api.sent,
         workload=rollout.workload,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from understudy.election.facts import ElectionView
@@ -42,23 +42,23 @@ class Rollout:
                 where=pod,
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
             )
-        image = str(answer.body["spec"]["containers"][0]["image"])
-        begun_again = answer.body["spec"].get("restartPolicy") == "Always"
+        spec = answer.body["spec"]
+        alone = cls(api, image=str(spec["containers"][0]["image"]), begun_again=spec.get("restartPolicy") == "Always")
         owner = _controller(answer.body)
         if owner.get("kind") != "ReplicaSet":
-            return cls(api, image=image, begun_again=begun_again)
+            return alone
         found = await _get(api, api.path("replicasets", owner["name"], "apps/v1"))
         if found.status != 200:
             log.say(
                 "no-revision",
                 f"which revision this pod runs cannot be seen, so generations are told by their order of start: {found.reason}",
             )
-            return cls(api, image=image, begun_again=begun_again)
+            return alone
         deployment = _controller(found.body)
         if deployment.get("kind") != "Deployment":
-            return cls(api, image=image, begun_again=begun_again)
+            return alone
         workload = f"{deployment['name']}/{deployment['uid']}"
-        return cls(api, owner["name"], workload, _revision(found.body), image, begun_again)
+        return replace(alone, replica_set=owner["name"], workload=workload, revision=_revision(found.body))
 
     async def look(self) -> int:
         """The revision now; 0 if it cannot be seen."""

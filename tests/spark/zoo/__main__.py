@@ -15,10 +15,8 @@ import time
 from pathlib import Path
 
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE, Exhibit
-from tests.spark.zoo.report import Report
+from tests.spark.zoo.report import PLACE, Report
 from tests.spark.zoo.trial import Failed, Outcome, Trial
-
-BUILD = Path(__file__).parents[3] / "build" / "zoo"
 
 
 def main() -> int:
@@ -26,13 +24,13 @@ def main() -> int:
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="some of them (all)")
     parser.add_argument("--kills", type=int, default=20, help="leaders killed per script")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
-    parser.add_argument("--out", type=Path, default=BUILD)
+    parser.add_argument("--out", type=Path, default=PLACE.parent)
     options = parser.parse_args()
     names = [exhibit.script for exhibit in EXHIBITS]
     if unknown := set(options.scripts) - set(names):
         parser.error(f"argument SCRIPT: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     options.out.mkdir(parents=True, exist_ok=True)
-    report = Report(options.out / "report.json")
+    report = Report(options.out / PLACE.name)
     bad = 0
     for exhibit in EXHIBITS:
         if options.scripts and exhibit.script not in options.scripts:

@@ -57,22 +57,6 @@ _QUIET = 2.5
 _MORE = 10.0
 
 
-class _Pauses:
-    """``due`` at once, and then every ``seconds``; ``past`` counts how often."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._next = time.monotonic()
-        self.past = 0
-
-    def due(self) -> bool:
-        if time.monotonic() < self._next:
-            return False
-        self._next += self._seconds
-        self.past += 1
-        return True
-
-
 class Failed(Exception):
     """The script did not do under replicas what it does plainly."""
 
@@ -189,15 +173,17 @@ class Trial:
             return True
         self.outcome.kills.append(kind)
         if self.exhibit.queries:
-            more = _Pauses(_MORE)
+            began, fed = time.monotonic(), 0
 
             def succeeded() -> bool:
-                if self.exhibit.asked and more.due():
+                nonlocal fed
+                if self.exhibit.asked and time.monotonic() >= began + fed * _MORE:
                     self._feed(1)
+                    fed += 1
                 return self._token() > before or self._finished()
 
             self._until(succeeded, f"a successor's commit after {kind}")
-            if (landed := self._committed_after(before)) is not None and more.past <= 1:
+            if (landed := self._committed_after(before)) is not None and fed <= 1:
                 self.outcome.takeovers.append(round(landed - at, 3))
         return True
 

@@ -148,15 +148,13 @@ record LastBatch(
     private static Map<String, Long> partitions(String offset) {
         Map<String, Long> found = new LinkedHashMap<>();
         try {
-            JSON.readTree(offset)
-                    .properties()
-                    .forEach(
-                            topic ->
-                                    topic.getValue()
-                                            .properties()
-                                            .forEach(each -> found.put(topic.getKey() + " " + each.getKey(), each.getValue().asLong())));
+            for (Map.Entry<String, JsonNode> topic : JSON.readTree(offset).properties()) {
+                for (Map.Entry<String, JsonNode> partition : topic.getValue().properties()) {
+                    found.put(topic.getKey() + " " + partition.getKey(), partition.getValue().asLong());
+                }
+            }
         } catch (IOException e) {
-            found.clear(); // none of Kafka's
+            return Map.of(); // none of Kafka's
         }
         return found;
     }
