@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import Iterator
 
@@ -12,43 +13,10 @@ from e2e.documents import SHAPES, Kubernetes, kubeconfig, with_token
 from e2e.kubectl import Cluster
 
 # The suite itself, run again here: pytest collects what this module has, and finds the fixture below.
-from tests.contract.test_documents import (  # noqa: F401
-    LEADER,
-    NAME,
-    standing,
-    test_a_document_nobody_made_is_none,
-    test_a_second_create_is_a_conflict_with_the_first,
-    test_a_tombstone_is_not_free_for_a_create,
-    test_a_tombstone_keeps_what_stood_there_and_revisions_go_on,
-    test_a_write_on_a_deleted_document_is_a_conflict_with_nothing,
-    test_a_write_on_an_old_revision_is_a_conflict_and_changes_nothing,
-    test_a_write_on_the_tombstone_makes_it_a_document_again_with_a_revision_never_seen,
-    test_equal_content_is_a_new_revision,
-    test_foreign_entries_and_labels_survive_every_write,
-    test_names_that_begin_alike_are_different_documents,
-    test_of_sixteen_racing_processes_one_wins_each_revision_and_no_update_is_lost,
-    test_reading_without_an_answer_is_an_error_and_never_none,
-    test_the_leader_record_is_written_as_it_stands,
-    test_what_is_no_name_is_refused,
-    test_writing_without_an_answer_is_unknown,
-    written,
-)
-from tests.contract.test_settling import (  # noqa: F401
-    test_a_conflict_with_ones_own_write_is_a_write,
-    test_a_create_is_settled_in_the_same_way,
-    test_a_create_that_lost_is_a_conflict,
-    test_a_delayed_write_loses_to_whoever_was_faster,
-    test_a_delayed_write_that_lands_after_it_was_settled_changes_nothing,
-    test_a_delayed_write_that_lands_later_counts_if_nobody_was_faster,
-    test_a_document_deleted_meanwhile_is_a_conflict_with_nothing_and_not_made_again,
-    test_a_look_alike_is_not_ones_own,
-    test_a_write_that_got_lost_is_won_by_another_compare_and_set,
-    test_a_write_that_landed_is_found_to_be_ones_own,
-    test_it_stays_unknown_while_every_attempt_gets_lost,
-    test_it_stays_unknown_while_nothing_can_be_read,
-    test_ones_own_write_with_a_foreign_entry_added_since_is_still_ones_own,
-    test_the_last_attempt_may_be_the_one_that_lands,
-)
+from tests.contract.histories import CLIENTS, MOVES, play
+from tests.contract.test_documents import *  # noqa: F403
+from tests.contract.test_documents import LEADER, NAME, standing, written
+from tests.contract.test_settling import *  # noqa: F403
 from understudy.documents.kubernetes import LEADER_ANNOTATION
 from understudy.documents.model import LIMIT, Content
 from understudy.documents.settle import shell
@@ -71,6 +39,12 @@ def configmaps(cluster: Cluster) -> Iterator[Kubernetes]:
     cluster.kubectl("create", "namespace", name)
     yield Kubernetes(name, "configmap", kubeconfig(cluster.kubeconfig, cluster.context))
     cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_all_clients_see_one_history(backend: Kubernetes, seed: int) -> None:
+    choose = random.Random(seed)
+    asyncio.run(play(backend, [(choose.randrange(CLIENTS), choose.choice(MOVES)) for _ in range(25)]))
 
 
 def test_a_record_that_cannot_be_understood_is_neither_missing_nor_free(configmaps: Kubernetes) -> None:

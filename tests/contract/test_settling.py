@@ -1,4 +1,4 @@
-"""A write whose answer got lost, on every backend."""
+"""A write whose answer got lost, on every backend; ``e2e/test_documents.py`` runs it against an API server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from tests.contract.test_documents import LEADER, NAME, standing, written
 from understudy.documents.memory import Fault
 from understudy.documents.model import Conflict, Content, Document, Unknown, Written
 from understudy.documents.settle import is_own, settle
-from understudy.errors import DocumentUnreadable
 
 SENT = Content({"grant": "nonce-1"}, LEADER, {"is": "lock"})
 
@@ -141,16 +140,6 @@ def test_a_document_deleted_meanwhile_is_a_conflict_with_nothing_and_not_made_ag
         backend.remove(NAME)
         assert await settle(backend.client(), NAME, seen, SENT, outcome, nonce_key="grant") == Conflict(None)
         assert await backend.client().read(NAME) is None
-
-    asyncio.run(run())
-
-
-def test_something_unreadable_is_reported_and_not_taken_for_a_conflict(backend: Backend) -> None:
-    async def run() -> None:
-        seen, outcome = await lost(backend, Fault.LOST_REQUEST)
-        backend.plant(NAME, b"rubbish")
-        with pytest.raises(DocumentUnreadable):
-            await settle(backend.client(), NAME, seen, SENT, outcome, nonce_key="grant")
 
     asyncio.run(run())
 
