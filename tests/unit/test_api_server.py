@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from kubernetes.aio import client
 
-from understudy.documents.api_server import Answer, ApiServer, _MountedToken
+from tests.unit.answering import served
+from understudy.documents.api_server import Answer, ApiServer
 from understudy.documents.kubernetes import KubernetesDocumentStore
 from understudy.documents.model import Content, Unknown
 from understudy.errors import DocumentError
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 BUSY = {"message": "too many requests"}
-
-
-async def served(
-    handler: Handler, ask: Callable[[ApiServer], Awaitable[object]], *, token: Path | None = None
-) -> object:
-    """What ``ask`` came to at a server whose every answer is ``handler``'s; a request may take 0.5 s."""
-    application = web.Application()
-    application.router.add_route("*", "/{path:.*}", handler)
-    runner = web.AppRunner(application, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    (address,) = runner.addresses
-    configuration = client.Configuration(host=f"http://127.0.0.1:{address[1]}")
-    mounted = None if token is None else _MountedToken(token)
-    try:
-        async with ApiServer(configuration, "tests", 0.5, mounted) as api:
-            return await ask(api)
-    finally:
-        await runner.cleanup()
 
 
 def test_a_busy_server_is_asked_again_when_it_says() -> None:

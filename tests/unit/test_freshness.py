@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.unit.clocks import Hands
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.driver.outdated import outdated
 from understudy.events import Log
@@ -22,19 +22,6 @@ from understudy.supervisor.roster import Roster
 AGE = 1000.0
 REHEARSED = Standing("job.py:9", rehearsed=True, how="live", rounds=4, seconds=1.0)
 FAILING = Standing("job.py:9", rehearsed=False, how="", rounds=5, seconds=1.0, reason="no such file")
-
-
-@dataclass
-class Hands:
-    """A clock that is set by hand."""
-
-    at: float = 5000.0
-
-    def now(self) -> float:
-        return self.at
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 def freshness(clock: Hands, *submit: str, mounts: tuple[Path, ...] = ()) -> Freshness:

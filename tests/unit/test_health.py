@@ -7,30 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.clocks import Hands
 from understudy.messages import Standing
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 
 
-class Hand:
-    """A clock moved by hand."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def now(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
 
 
 @pytest.fixture
-def clock() -> Hand:
-    return Hand()
-
-
-@pytest.fixture
-def health(clock: Hand, tmp_path: Path) -> Health:
+def health(clock: Hands, tmp_path: Path) -> Health:
     return Health(clock, FenceCounts(tmp_path / "fence.jsonl"), live_within=4.0)
 
 
@@ -41,8 +29,8 @@ def standing(*, rehearsed: bool, reason: str = "") -> Standing:
 
 
 @pytest.mark.parametrize(("silent", "live"), [(0.0, True), (4.0, True), (4.1, False)])
-def test_it_lives_while_the_elector_has_its_turn(health: Health, clock: Hand, silent: float, live: bool) -> None:
-    clock.time += silent
+def test_it_lives_while_the_elector_has_its_turn(health: Health, clock: Hands, silent: float, live: bool) -> None:
+    clock.at += silent
     assert health.live is live
 
 
@@ -62,9 +50,9 @@ def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Healt
 
 @pytest.mark.parametrize(("waited", "ready"), [(FIRST_REHEARSAL_WITHIN, False), (FIRST_REHEARSAL_WITHIN + 1, True)])
 def test_a_first_rehearsal_that_takes_too_long_does_not_either(
-    health: Health, clock: Hand, waited: float, ready: bool
+    health: Health, clock: Hands, waited: float, ready: bool
 ) -> None:
-    clock.time += waited
+    clock.at += waited
     assert health.ready[0] is ready
 
 
@@ -76,10 +64,10 @@ def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(hea
     assert (health.takeovers, health.losses) == (1, 1)
 
 
-def test_a_replica_whose_job_has_finished_stays_live_and_ready_and_leads_no_more(health: Health, clock: Hand) -> None:
+def test_a_replica_whose_job_has_finished_stays_live_and_ready_and_leads_no_more(health: Health, clock: Hands) -> None:
     health.granted(3, 0.1)
     health.finished("job flights is FINISHED: the script ended")
-    clock.time += 1000.0
+    clock.at += 1000.0
     assert health.live
     assert health.ready == (True, "job flights is FINISHED: the script ended")
     assert not health.leads

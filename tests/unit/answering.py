@@ -1,0 +1,33 @@
+"""A server that answers as a test wants, and a client of the API server that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+from kubernetes.aio import client
+
+from understudy.documents.api_server import ApiServer, _MountedToken
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+async def served(
+    handler: Handler, ask: Callable[[ApiServer], Awaitable[object]], *, token: Path | None = None
+) -> object:
+    """What ``ask`` came to at a server whose every answer is ``handler``'s; a request may take 0.5 s."""
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    (address,) = runner.addresses
+    configuration = client.Configuration(host=f"http://127.0.0.1:{address[1]}")
+    mounted = None if token is None else _MountedToken(token)
+    try:
+        async with ApiServer(configuration, "tests", 0.5, mounted) as api:
+            return await ask(api)
+    finally:
+        await runner.cleanup()
