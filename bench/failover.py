@@ -17,12 +17,13 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import kills, procs, reports
 from bench.data import load
-from bench.phases import Takeover, in_a_line
+from bench.phases import PHASES, Takeover, in_a_line
 from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
 
 #: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
@@ -31,8 +32,18 @@ KINDS = {
     "open_session": ("jvm", "tree"),
     "restart": ("sigterm", "jvm", "tree"),
 }
-#: Seconds by kind of failure and variant.
-Times = dict[str, dict[str, list[float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """One takeover: ``seconds`` from the signal to the commit, and where they went as far as the replica told."""
+
+    seconds: float
+    phases: Mapping[str, float | None] = field(default_factory=dict)
+
+
+#: Takeovers by kind of failure and variant.
+Times = dict[str, dict[str, list[Took]]]
 
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
 NAMES = tuple(each.name for each in VARIANTS)
@@ -86,7 +97,7 @@ def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random
         for kind in order:
             ready(production)
             takeover = trial(production, kind, choose)
-            times[kind][variant.name].append(takeover.total_s)
+            times[kind][variant.name].append(Took(takeover.total_s, takeover.phases))
             phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
@@ -99,11 +110,17 @@ def shares(n: int) -> list[int]:
     return [len(range(turn, n, TURNS)) for turn in range(min(n, TURNS))]
 
 
-def summary(times: Sequence[float]) -> dict[str, float | int | None]:
-    """n, median, 99th percentile from 100 trials on, and the extremes; seconds."""
+def summary(takeovers: Sequence[Took]) -> dict[str, object]:
+    """n, median, 99th percentile from 100 trials on, the extremes, and each phase's median; seconds."""
+    times = [each.seconds for each in takeovers]
     p99 = statistics.quantiles(times, n=100)[98] if len(times) >= P99_FROM else None
     rounded = {"p50_s": statistics.median(times), "p99_s": p99, "min_s": min(times), "max_s": max(times)}
-    return {"n": len(times), **{name: None if value is None else round(value, 3) for name, value in rounded.items()}}
+    told = {name: [took for each in takeovers if (took := each.phases.get(name)) is not None] for name in PHASES}
+    return {
+        "n": len(times),
+        **{name: None if value is None else round(value, 3) for name, value in rounded.items()},
+        "phases_p50": {name: round(statistics.median(found), 3) for name, found in told.items() if found},
+    }
 
 
 def table(times: Times, variants: Sequence[str]) -> str:
@@ -114,11 +131,12 @@ def table(times: Times, variants: Sequence[str]) -> str:
     ]
     for kind, by_variant in times.items():
         cells = []
+        seconds = {name: [each.seconds for each in found] for name, found in by_variant.items()}
         for variant in variants:
-            found = by_variant.get(variant)
+            found = seconds.get(variant)
             text = f"{statistics.median(found):.2f} s ({min(found):.2f}–{max(found):.2f})" if found else "–"
             cells.append(f"{text:>32}")
-        ours, restarted = by_variant.get("understudy"), by_variant.get("restart")
+        ours, restarted = seconds.get("understudy"), seconds.get("restart")
         ratio = f"{statistics.median(restarted) / statistics.median(ours):.1f}" if ours and restarted else "–"
         lines.append(f"{kind:<12}" + "".join(cells) + f"{ratio:>16}")
     return "\n".join(lines)

@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import reports
-from bench.failover import Times, asked, concluded, shares
+from bench.failover import Times, Took, asked, concluded, shares
 from bench.phases import in_a_line, phases_of
 from bench.tails import Said, parse_event
 from e2e import images, manifests, objects
@@ -37,9 +38,13 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
+#: How long nothing happens while requests are counted, in seconds.
+_QUIET_S = 30.0
+_SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MULTILINE)
 
-def trial(production: Production, kind: str) -> float:
-    """Seconds until somebody else commits; everybody is ready before."""
+
+def trial(production: Production, kind: str) -> Took:
+    """Until somebody else commits; everybody is ready before."""
     production.feed.per_second = BUSY
     time.sleep(2.0)
     try:
@@ -48,7 +53,7 @@ def trial(production: Production, kind: str) -> float:
         production.feed.per_second = CALM
 
 
-def _replicated(production: Production, kind: str) -> float:
+def _replicated(production: Production, kind: str) -> Took:
     pod, holder, began = production.leader(), production.holder(), time.time()
     log = None
     with ExitStack() as faults:
@@ -63,11 +68,12 @@ def _replicated(production: Production, kind: str) -> float:
         takeover = production.measure(kind, at, holder)
     if kind == "container":
         _forget(production, pod)
-    _show(said(production, began, log), kind, takeover.seconds, at)
-    return takeover.seconds
+    phases = phases_of(said(production, began, log), at, at + takeover.seconds)
+    _say(f"{'understudy':>11} {kind:<10}{takeover.seconds:7.2f} s   {in_a_line(phases)}")
+    return Took(takeover.seconds, phases)
 
 
-def _plain(production: Production, kind: str) -> float:
+def _plain(production: Production, kind: str) -> Took:
     (pod,) = production.pods()
     if kind == "container":
         at = production.strike(pod, kind)
@@ -89,18 +95,13 @@ def _plain(production: Production, kind: str) -> float:
     if commit is None:
         raise Failed(f"{kind}: nobody committed within 180 s")
     _say(f"{'restart':>11} {kind:<10}{commit.seen - at:7.2f} s")
-    return commit.seen - at
+    return Took(commit.seen - at)
 
 
 def _forget(production: Production, pod: Any) -> None:
     """A pod whose container was killed makes place for a fresh one, before its restarts are counted against it."""
     with suppress(Refused):
         production.delete(pod, force=True)
-
-
-def _show(events: Sequence[Said], kind: str, seconds: float, at: float) -> None:
-    phases = phases_of(events, at, at + seconds)
-    _say(f"{'understudy':>11} {kind:<10}{seconds:7.2f} s   {in_a_line(phases)}")
 
 
 def said(production: Production, since: float, log: Path | None = None) -> list[Said]:
@@ -125,10 +126,29 @@ def ready(production: Production) -> None:
     time.sleep(random.uniform(0.0, 1.0))
 
 
-def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
+def costs(production: Production) -> dict[str, float]:
+    """What all replicas send the API server per second while nothing happens: requests, writes and bytes."""
+
+    def sent() -> Counter[str]:
+        total: Counter[str] = Counter()
+        for pod in production.pods():
+            for what, count in _SENT.findall(production.metrics(pod)):
+                total[what] += round(float(count))
+        return total
+
+    before, began = sent(), time.monotonic()
+    time.sleep(_QUIET_S)
+    seconds = time.monotonic() - began
+    return {what: round((count - before[what]) / seconds, 3) for what, count in sent().items()}
+
+
+def turn(production: Production, kinds: Sequence[str], times: Times, sent: list[dict[str, float]]) -> None:
     variant = "restart" if production.plain else "understudy"
     try:
         with production.running():
+            if not production.plain:
+                ready(production)
+                sent.append(costs(production))
             for kind in kinds:
                 if kind == "cut":
                     production.apart()
@@ -148,11 +168,14 @@ def main() -> int:
         wanted -= {"cut"}
     out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
-    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times)
-    return concluded(out / "failover_k8s.json", times, VARIANTS, failed)
+    sent: list[dict[str, float]] = []
+    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times, sent)
+    return concluded(out / "failover_k8s.json", times, VARIANTS, failed, sent_per_second=sent)
 
 
-def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times) -> int:
+def _run(
+    cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times, sent: list[dict[str, float]]
+) -> int:
     failed = 0
     cluster.load(images.saved(images.FLIGHTS))
     cluster.apply("default", manifests.namespace("bench-objects"))
@@ -178,7 +201,7 @@ def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Tim
                     days=1_000_000,
                 )
                 try:
-                    turn(production, kinds, times)
+                    turn(production, kinds, times, sent)
                 except (Failed, AssertionError, Refused) as problem:
                     failed += 1
                     _say(f"FAILED: {problem}")
