@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,20 @@ def test_only_the_leaders_batch_is_run_however_much_input_waits(stage: Stage) ->
         assert play(rehearsal)["how"] == "live"
 
     assert numbers(seen) == list(range(40, 80)), "the second file's values"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_bytes_of_files_that_a_round_was_given_are_counted_however_it_ends(stage: Stage, fails: bool) -> None:
+    stage.feed(2)
+    stage.lead(stage.writer(stateless))
+    last = (stage.input / "part-0001.json").stat().st_size
+    failing = F.when(F.lit(fails), F.raise_error(F.lit("no"))).otherwise(F.col("k"))
+
+    with stage.rehearsal(stage.writer(lambda rows: rows.withColumn("k", failing))) as rehearsal:
+        for done in (1, 2):
+            with pytest.raises(Py4JJavaError) if fails else nullcontext():
+                play(rehearsal)
+            assert rehearsal.bytesRead() == done * last
 
 
 def test_a_batch_that_only_drops_old_state_is_passed_over_for_one_that_read_rows(stage: Stage) -> None:

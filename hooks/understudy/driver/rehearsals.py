@@ -150,10 +150,15 @@ class Rehearsals:
 
         def play(index: int, deferred: Deferred) -> None:
             try:
-                played = json.loads(self._rehearsal(index, deferred).round())
+                rehearsal = self._rehearsal(index, deferred)
+                known = rehearsal.bytesRead()
+                try:
+                    played = json.loads(rehearsal.round())
+                finally:
+                    self._allowance.spend(0, rehearsal.bytesRead() - known)
                 how[index] = str(played["how"])
                 if played["how"] in _READ:
-                    self._allowance.spend(played["rows"], played["bytes"])
+                    self._allowance.spend(played["rows"], 0)
             except Exception as error:  # noqa: BLE001 - whatever a rehearsal meets, the script and the leader must not feel it
                 java = getattr(error, "java_exception", None)
                 errors[index] = str(java.getMessage() if java is not None else error)
