@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from understudy.messages import Ended, Standing
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+#: Those that do not get in each other's way.
+APART = ("vacuum", "convert", "create", "createIfNotExists")
+
 CALLS = {
     "delete": "table.delete('id = 1')",
     "update": "table.update(set={'id': 'id + 1'})",
@@ -20,6 +24,15 @@ CALLS = {
     "optimize": "table.optimize().executeCompaction()",
     "vacuum": "table.vacuum(1000)",
     "restore": "table.restoreToVersion(0)",
+    "restoreToTimestamp": "table.restoreToTimestamp('2100-01-01')",
+    "optimize Z": "table.optimize().executeZOrderBy('id')",
+    "upgrade": "table.upgradeTableProtocol(1, 3)",
+    "add feature": "table.addFeatureSupport('deletionVectors')",
+    "drop feature": "table.dropFeatureSupport('deletionVectors')",
+    "clone": "table.clone(here + '/cloned', isShallow=True)",
+    "clone at version": "table.cloneAtVersion(0, here + '/cloned', isShallow=True)",
+    "clone at timestamp": "table.cloneAtTimestamp('2100-01-01', here + '/cloned', isShallow=True)",
+    "replace": "DeltaTable.createOrReplace(spark).location(here + '/there').addColumn('id', 'LONG').execute()",
     "generate": "table.generate('symlink_format_manifest')",
     "convert": "DeltaTable.convertToDelta(spark, 'parquet.`plain`')",
     "create": "DeltaTable.create(spark).location(here + '/made').addColumn('id', 'LONG').execute()",
@@ -43,7 +56,7 @@ def call(name, text):
         print("did", name, flush=True)
     except Exception as error:
         print("failed", name, error, flush=True)
-calls = [threading.Thread(target=call, args=each) for each in {CALLS!r}.items()]
+calls = [threading.Thread(target=call, args=(each, {CALLS!r}[each])) for each in sys.argv[1:]]
 for each in calls: each.start()
 for each in calls: each.join()
 """
@@ -64,25 +77,39 @@ def _delta(monkeypatch: pytest.MonkeyPatch) -> None:
 def tables(home: Path) -> set[str]:
     """Their files, and the entries of their logs."""
     return {
-        str(path.relative_to(home)) for kept in ("there", "plain", "made", "new") for path in (home / kept).rglob("*")
+        str(path.relative_to(home))
+        for kept in ("there", "plain", "made", "new", "cloned")
+        for path in (home / kept).rglob("*")
     }
 
 
-@pytest.mark.usefixtures("_delta")
-def test_what_changes_a_delta_table_waits(tmp_path: Path) -> None:
+@pytest.fixture
+def before(tmp_path: Path, _delta: None) -> set[str]:
     with Rig(tmp_path, MAKER, submit=delta_jars()) as maker:
         maker.lead()
         assert maker.wait_for(Ended).code == 0
-    before = tables(tmp_path)
-    with Rig(tmp_path, SCRIPT, submit=delta_jars()) as rig:
-        rig.until(rig.output, "looked 3 1 True")
-        for _ in CALLS:  # each says so when it waits
-            assert rig.wait_for(Standing).held.startswith("job.py:")
-        assert "did" not in rig.text()
-        assert "failed" not in rig.text()
-        assert tables(tmp_path) == before
+    return tables(tmp_path)
+
+
+def all_wait(rig: Rig, calls: Collection[str]) -> None:
+    rig.until(rig.output, "looked 3 1 True")
+    for _ in calls:  # each says so when it waits
+        assert rig.wait_for(Standing).held.startswith("job.py:")
+    assert "did" not in rig.text()
+    assert "failed" not in rig.text()
+
+
+def test_what_changes_a_delta_table_waits(tmp_path: Path, before: set[str]) -> None:
+    with Rig(tmp_path, SCRIPT, *CALLS, submit=delta_jars()) as rig:
+        all_wait(rig, CALLS)
+    assert tables(tmp_path) == before
+
+
+def test_and_is_done_after_the_grant(tmp_path: Path, before: set[str]) -> None:
+    with Rig(tmp_path, SCRIPT, *APART, submit=delta_jars()) as rig:
+        all_wait(rig, APART)
         rig.lead(epoch=2)
         assert rig.wait_for(Ended).code == 0
-        for name in ("vacuum", "convert", "create", "createIfNotExists"):  # the others conflict with each other
+        for name in APART:
             assert f"did {name}" in rig.text()
     assert tables(tmp_path) > before
