@@ -47,6 +47,8 @@ KINDS = ("jvm", "driver", "supervisor", "tree", "sigterm")
 
 #: Whatever takes longer than this has failed, in seconds.
 PATIENCE = 150.0
+#: The same for everything at once, from the first batch on, in a cold JVM.
+PLAINLY = 600.0
 
 #: Nothing is committed for so long after everything was read: then that was all, in seconds.
 _QUIET = 2.5
@@ -272,11 +274,13 @@ class Trial:
         shutil.copytree(self.played / "in", self.plain / "in")
         with self._alone() as process:
             if self.exhibit.ends:
-                self._until(lambda: process.poll() is not None, "the script's end, plainly")
+                self._until(lambda: process.poll() is not None, "the script's end, plainly", PLAINLY)
                 if process.returncode != 0:
                     raise Failed(f"plainly it ends with {process.returncode}; see {self.home}/logs")
             else:
-                self._until(lambda: self._settled(self.plain) or process.poll() is not None, "everything read, plainly")
+                self._until(
+                    lambda: self._settled(self.plain) or process.poll() is not None, "everything read, plainly", PLAINLY
+                )
         return self._read(self.plain)
 
     @contextmanager
@@ -323,9 +327,9 @@ class Trial:
             found["topic"] = Counter(self._broker.messages(_TOPICS[place.name]))
         return found
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+    def _until(self, condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
+        deadline = time.monotonic() + within
         while not condition():
             if time.monotonic() > deadline:
-                raise Failed(f"{self.exhibit.script}: {what}: not within {PATIENCE:.0f} s; see {self.home}")
+                raise Failed(f"{self.exhibit.script}: {what}: not within {within:.0f} s; see {self.home}")
             time.sleep(0.05)
