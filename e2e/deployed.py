@@ -54,6 +54,16 @@ class Deployed:
     def pods(self) -> list[Any]:
         return list(self._ask(f"pods?labelSelector=app.kubernetes.io%2Finstance%3D{CLUSTER}")["items"])
 
+    def healthy(self) -> int:
+        """How many pods are ready and meant to stay: what a disruption budget counts."""
+
+        def ready(pod: Any) -> bool:
+            return any(
+                each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", [])
+            )
+
+        return sum(ready(pod) and "deletionTimestamp" not in pod["metadata"] for pod in self.pods())
+
     def lease(self) -> Any:
         return self._ask(f"leases/{CLUSTER}-lock", "apis/coordination.k8s.io/v1")
 

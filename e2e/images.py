@@ -10,6 +10,8 @@ from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import NoCluster, run
 
 FLIGHTS = "understudy-flights:dev"
+#: Another image of the same job, to roll out.
+NEXT_FLIGHTS = "understudy-next-flights:e2e"
 #: The same with what Spark needs to read Kafka; and a broker.
 KAFKA_FLIGHTS = "understudy-kafka-flights:e2e"
 BROKER = "understudy-kafka-broker:e2e"
@@ -23,6 +25,14 @@ def build() -> None:
     """The image, and the example's on top of it. What has not changed takes seconds."""
     subprocess.run(["make", "image"], cwd=REPOSITORY, check=True)
     subprocess.run(["docker", "build", "--quiet", "--tag", FLIGHTS, "examples"], cwd=REPOSITORY, check=True)
+
+
+def next_flights() -> Path:
+    """The example's image with one variable more: another digest, the same job."""
+    _identity(FLIGHTS)
+    command = ["docker", "build", "--quiet", "--tag", NEXT_FLIGHTS, "-"]
+    subprocess.run(command, input=f"FROM {FLIGHTS}\nENV ROLLED_OUT=1\n", text=True, check=True)
+    return saved(NEXT_FLIGHTS)
 
 
 def kafka(name: str) -> Path:

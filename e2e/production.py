@@ -186,6 +186,25 @@ class Production(Stricken):
         self.wait_for(lambda: not beside(), "a standby on another node", PATIENCE)
         return self.ready()
 
+    def together(self) -> int:
+        """As ``ready``, and the standby is on the leader's node."""
+
+        def elsewhere() -> list[Any]:
+            lead = self.leader()["spec"]["nodeName"]
+            return [pod for pod in self.pods() if pod["spec"].get("nodeName") != lead]
+
+        self.ready()
+        lead = self.leader()["spec"]["nodeName"]
+        others = [node["metadata"]["name"] for node in self.get("nodes")["items"] if node["metadata"]["name"] != lead]
+        self.cluster.kubectl("cordon", *others)
+        try:
+            for standby in elsewhere():
+                self.delete(standby)
+            self.wait_for(lambda: not elsewhere(), "a standby on the leader's node", PATIENCE)
+        finally:
+            self.cluster.kubectl("uncordon", *others)
+        return self.ready()
+
     def goes_on(self, since: float) -> None:
         """Somebody commits rows after ``since``, whoever that is."""
         if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:

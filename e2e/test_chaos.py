@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from e2e import deployments
+from e2e import deployments, images
 from e2e.deployed import CLUSTER, PATIENCE
 from e2e.kubectl import await_value
 from e2e.production import WHOLE, Production, counted
@@ -47,11 +52,12 @@ def test_all_replicas_at_once(production: Production) -> None:
 
 
 def test_an_image_rolled_out_under_load_and_rolled_back(production: Production) -> None:
+    production.cluster.load(images.next_flights())
     before = production.ready()
     for step, command in enumerate(("set", "undo")):
         epoch, at = production.epoch(), time.time()
         if command == "set":
-            production.deploy(environment=({"name": "ROLLED", "value": "1"},))
+            production.deploy(image=images.NEXT_FLIGHTS)
         else:
             production.cluster.kubectl("rollout", "undo", f"deployment/{CLUSTER}", "-n", production.namespace)
         production.cluster.kubectl(
@@ -75,7 +81,8 @@ def generation(production: Production) -> int:
 
 
 def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
-    before = production.ready()
+    """Both replicas are on it: the second one waits until a third is ready elsewhere."""
+    before = production.together()
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -85,20 +92,35 @@ def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
     production.cluster.apply(production.namespace, budget)
     node = production.leader()["spec"]["nodeName"]
     at = time.time()
+    drain = ("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
     try:
-        production.cluster.kubectl(
-            "drain",
-            node,
-            "--ignore-daemonsets",
-            "--delete-emptydir-data",
-            f"--pod-selector=understudy.dev/cluster={CLUSTER}",
-            "--timeout=300s",
-            timeout=320,
-        )
+        with looking(production.healthy) as healthy:
+            production.cluster.kubectl(*drain, f"--pod-selector=understudy.dev/cluster={CLUSTER}", timeout=320)
+        assert min(healthy) >= 1, "both were evicted at once"
+        assert node not in {pod["spec"]["nodeName"] for pod in production.pods()}
         production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
         production.goes_on(at)
     finally:
         production.cluster.kubectl("uncordon", node)
+
+
+@contextmanager
+def looking(count: Callable[[], int]) -> Iterator[list[int]]:
+    """What it came to at every look meanwhile, a few times a second."""
+    found: list[int] = [count()]
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.2):
+            found.append(count())
+
+    with ThreadPoolExecutor(1) as threads:
+        looks = threads.submit(look)
+        try:
+            yield found
+        finally:
+            ended.set()
+        looks.result()
 
 
 @pytest.mark.parametrize("harm", ["deleted", "emptied", "corrupted"])
@@ -139,6 +161,31 @@ def test_a_document_is_harmed(production: Production, which: str, harm: str) -> 
         restored["metadata"] = {"name": name, "labels": kept["metadata"].get("labels", {})}
         kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(restored))
     await_value(lambda: production.epoch() >= before or None, 30, "the epoch went back")
+
+
+def test_the_jobs_document_is_lost_while_nobody_leads(production: Production) -> None:
+    """Pods that never led know from another document that there was a job: they stop, until it is put back."""
+    before, name = production.ready(), f"{CLUSTER}-{CLUSTER}"
+    kept = production.get("configmap", name)
+    production.undeploy()
+    production.cluster.kubectl("delete", "configmap", name, "-n", production.namespace)
+    bare = [each for each in deployments.ha_objects(production.job) if each["metadata"]["name"] == name]
+    production.cluster.apply(production.namespace, *bare)
+    lost = time.time()
+    production.deploy()
+
+    def refusals() -> list[Any]:
+        events = production.get("events.events.k8s.io")["items"]
+        return [each for each in events if each["reason"] == "ReplicaRefused" and name in each["note"]]
+
+    production.wait_for(lambda: bool(refusals()), "an Event that names the document", PATIENCE)
+    assert production.watch.first(lambda each: each.input and each.seen > lost, 5) is None, "somebody began it anew"
+    kept["metadata"] = {"name": name, "labels": kept["metadata"]["labels"]}
+    production.cluster.apply(production.namespace, kept)
+    production.undeploy()
+    production.deploy()
+    production.goes_on(time.time())
+    assert production.epoch() > before
 
 
 def test_every_document_is_lost(production: Production) -> None:

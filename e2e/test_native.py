@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from bench import observer
 from e2e.deployed import CLUSTER, PATIENCE
 from e2e.kubectl import await_value
-from e2e.production import WHOLE, Production, counted
+from e2e.production import BUSY, CALM, QUERIES, WHOLE, Production, counted
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +43,50 @@ def test_a_leader_has_all_of_its_executors_and_a_standby_one(production: Product
             assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
-def test_an_executor_that_dies_in_a_batch_costs_nothing_but_time(production: Production) -> None:
+def test_an_executor_on_another_node_that_dies_in_the_middle_of_a_batch_costs_nothing_but_time(
+    production: Production,
+) -> None:
     epoch, holder = production.epoch(), production.holder()
-    victim = executors(production, holder)[0]
-    at = production.strike(victim, "container")
-    production.goes_on(at + 2)
+    production.feed.per_second = BUSY
+    survived = next(
+        (seen for _ in range(5) if (seen := committed_without(production, elsewhere(production, holder)))), None
+    )
+    assert survived is not None, "every executor died between two batches"
+    production.goes_on(survived)
+    production.feed.per_second = CALM
     assert (production.epoch(), production.holder()) == (epoch, holder)
+
+
+def committed_without(production: Production, executor: Any) -> float | None:
+    """When the batch was committed in which this executor died; ``None`` if it had been committed before."""
+    batch = await_value(lambda: in_flight(production), PATIENCE, "no batch was ever in flight")
+    at = production.strike(executor, "container")
+    commit = production.watch.first(lambda each: (each.query, each.batch) == batch, PATIENCE)
+    assert commit is not None, "the batch was never committed"
+    return commit.seen if commit.seen > at else None
+
+
+def in_flight(production: Production) -> tuple[str, int] | None:
+    """A query and its batch that was offered and is not committed."""
+    found = {query: observer.in_flight(production.checkpoints / query) for query in QUERIES}
+    return next(((query, batch) for query, batch in found.items() if batch is not None), None)
+
+
+def elsewhere(production: Production, holder: str) -> Any:
+    """An executor of this leader that is not on its node."""
+    node = production.leader()["spec"]["nodeName"]
+
+    def away() -> Any:
+        return next((pod for pod in executors(production, holder) if pod["spec"]["nodeName"] != node), None)
+
+    if away() is None:
+        production.cluster.kubectl("cordon", node)
+        try:
+            production.delete(executors(production, holder)[0])
+            return await_value(away, PATIENCE, "no executor on another node")
+        finally:
+            production.cluster.kubectl("uncordon", node)
+    return away()
 
 
 def test_a_new_leader_asks_for_the_rest_and_deletes_those_of_the_old_one(production: Production) -> None:
@@ -55,6 +97,38 @@ def test_a_new_leader_asks_for_the_rest_and_deletes_those_of_the_old_one(product
     new = production.holder()
     await_value(lambda: not executors(production, old) or None, 30, "executors of the old leader live on")
     production.wait_for(lambda: len(executors(production, new)) == 2, "two executors", PATIENCE)
+
+
+@pytest.mark.machines
+def test_executors_of_a_frozen_leader_are_deleted_before_its_successors_first_batch(production: Production) -> None:
+    """Those of a dead one end by themselves; these have a driver, and it may be thawed."""
+    production.wait_for(production.rehearsed, "a rehearsed standby", 400)
+    old, frozen = production.holder(), production.processes(production.leader())
+    last_seen = 0.0
+    done = threading.Event()
+
+    def look() -> None:
+        nonlocal last_seen
+        while not done.is_set():
+            asked = time.time()
+            if executors(production, old):
+                last_seen = asked
+
+    try:
+        at = time.time()
+        for process in frozen:
+            production.send(process, signal.SIGSTOP)
+        with ThreadPoolExecutor(1) as threads:
+            looks = threads.submit(look)
+            try:
+                takeover = production.measure("frozen", at, old)
+            finally:
+                done.set()
+            looks.result()
+    finally:
+        for process in frozen:
+            production.send(process, signal.SIGCONT)
+    assert at < last_seen < at + takeover.seconds
 
 
 def test_every_row_is_there_once(production: Production) -> None:
