@@ -88,9 +88,10 @@ class Courier:
                 self.topic.send(content)
             self._sent.add(name)
 
-    def in_flight(self) -> bool:
-        """Whether some query has a batch that is planned and not committed, as it stands in the bucket."""
-        return any(self._planned(f"output/checkpoints/{query}", self._next.get(query, 0)) for query in self.queries)
+    def in_flight(self) -> tuple[str, int] | None:
+        """A query and a batch of it that is planned and not committed, as it stands in the bucket; ``None`` if there is none."""
+        latest = ((query, self._next.get(query, 0)) for query in self.queries)
+        return next((each for each in latest if self._planned(f"output/checkpoints/{each[0]}", each[1])), None)
 
     def _planned(self, checkpoint: str, batch: int) -> bool:
         return self._exists(f"{checkpoint}/offsets/{batch}") and not self._exists(f"{checkpoint}/commits/{batch}")

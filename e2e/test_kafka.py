@@ -35,7 +35,7 @@ def with_a_batch_in_flight(production: Production) -> tuple[str, Any]:
     production.ready()
     production.feed.per_second = BUSY
     holder, pod = production.holder(), production.leader()
-    await_value(lambda: production.courier.in_flight() or None, 60, "no batch was in flight", interval=0.01)
+    await_value(production.courier.in_flight, 60, "no batch was in flight", interval=0.01)
     return holder, pod
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench import observer
 from e2e.deployed import CLUSTER, PATIENCE
 from e2e.kubectl import await_value
-from e2e.production import BUSY, CALM, QUERIES, WHOLE, Production, counted
+from e2e.production import BUSY, CALM, WHOLE, Production, counted
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +58,11 @@ def test_an_executor_on_another_node_that_dies_in_the_middle_of_a_batch_costs_no
 
 def committed_without(production: Production, executor: Any) -> float | None:
     """When the batch was committed in which this executor died; ``None`` if it had been committed before."""
-    batch = await_value(lambda: in_flight(production), PATIENCE, "no batch was ever in flight")
+    batch = await_value(production.courier.in_flight, PATIENCE, "no batch was ever in flight")
     at = production.strike(executor, "container")
     commit = production.watch.first(lambda each: (each.query, each.batch) == batch, PATIENCE)
     assert commit is not None, "the batch was never committed"
     return commit.seen if commit.seen > at else None
-
-
-def in_flight(production: Production) -> tuple[str, int] | None:
-    """A query and its batch that was offered and is not committed."""
-    found = {query: observer.in_flight(production.checkpoints / query) for query in QUERIES}
-    return next(((query, batch) for query, batch in found.items() if batch is not None), None)
 
 
 def elsewhere(production: Production, holder: str) -> Any:
