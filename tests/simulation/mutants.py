@@ -90,6 +90,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._store.replace(await self._store.read(attempt.name), attempt.content)",
         ),
         kinds=(Kind.MIXED,),
+        by=5,
     ),
     _mutant(
         "every write has a nonce of its own",
@@ -106,6 +107,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "state.changed_at + lease_seconds + unready",
             "state.changed_at + lease_seconds / 3",
         ),
+        by=15,
     ),
     _mutant(
         "an outage of one's own stops the lease's clock",
@@ -115,18 +117,18 @@ MUTANTS: tuple[Mutant, ...] = (
             'return float("inf")',
         ),
         kinds=_OUTAGE,
-        by=5,
+        by=14,
     ),
     _mutant(
         "a lease counts as over only when it was read after its end",
         (f"{_FOLLOWING}:needs_reading", "return isinstance(state.sight, Held) and", "return False and"),
         kinds=_OUTAGE,
-        by=102,
+        by=93,
     ),
     _mutant(
         "every request has a time-out",
         (f"{_ELECTION}.elector:Elector._within", "self._clock.sleep(seconds)", "self._clock.sleep(1e6)"),
-        by=21,
+        by=141,
     ),
     _mutant(
         "a leader that cannot renew parks",
@@ -138,7 +140,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "whoever a release names goes first",
         (f"{_FOLLOWING}:contends_at", "(0.0 if chosen else retry)", "0.0"),
         kinds=_GRACEFUL,
-        by=1,
+        by=9,
     ),
     _mutant(
         "a stopping process never contends",
@@ -174,7 +176,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = Seen(Free(shell(error, self._name), 0, None))",
         ),
         kinds=_HARM,
-        by=188,
+        by=204,
     ),
     _mutant(
         "buried is not free",
@@ -184,19 +186,19 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Free(document, 0 if grant is None else grant.token_epoch, None)",
         ),
         kinds=_HARM,
-        by=26,
+        by=29,
     ),
     _mutant(
         "missing is not free where something was granted before",
         (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
         kinds=_HARM,
-        by=794,
+        by=325,
     ),
     _mutant(
         "an epoch is above the floor",
         (f"{_FOLLOWING}:contend", "highest = max(floor, state.highest)", "highest = 0"),
         kinds=_HARM,
-        by=4,
+        by=29,
     ),
     _mutant(
         "an unknown floor is not 0",
@@ -206,7 +208,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = FloorIs(0)",
         ),
         kinds=_HARM,
-        by=82,
+        by=108,
     ),
     # the gate
     _mutant(
@@ -216,7 +218,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "close = sent.plus(timings.renew)",
             "close = sent.plus(3 * timings.lease)",
         ),
-        by=33,
+        by=28,
     ),
     _mutant(
         "deadlines count from the sending",
@@ -225,7 +227,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._term.sent_at = sent_at",
             "self._term.sent_at = BootClock().now()",
         ),
-        by=893,
+        by=643,
     ),
     _mutant(
         "user code is killed at its deadline",
@@ -234,7 +236,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))",
             "return View(State.OPEN, token, close)",
         ),
-        by=762,
+        by=220,
     ),
     _mutant(
         "a driver is buried before its lock is released",
@@ -243,7 +245,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "await self._drivers.bury()\n        await self._elector.release(successor)",
             "await self._elector.release(successor)\n        await self._drivers.bury()",
         ),
-        by=28,
+        by=802,
     ),
     _mutant(
         "a seat has one driver",
@@ -267,12 +269,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "attempts are remembered besides their document",
         ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
         kinds=_HARM,
-        by=4508,
+        by=2004,
     ),
     _mutant(
         "a lower token does not write the job's document",
         ("understudy.ha.job:JobStore._update", "if job.token > token:", "if False:"),
-        by=173,
+        by=98,
     ),
     _mutant(
         "a job that has ended stays ended",
@@ -296,7 +298,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         kinds=_ROLLOUT,
-        by=54,
+        by=125,
     ),
     # the resource itself
     _mutant(
@@ -306,7 +308,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.token < standing.token:",
             "if False:",
         ),
-        by=1780,
+        by=1974,
     ),
     _mutant(
         "gate and claim stand before each write",
@@ -317,11 +319,11 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         (_PUBLISH, "if not self._passes():", "if False:"),
-        by=731,
+        by=34,
     ),
     _mutant(
         "an entry of a log is created once",
         ("tests.simulation.checkpoint:Checkpoint.put_new", "if batch in entries:", "if False:"),
-        by=5,
+        by=102,
     ),
 )

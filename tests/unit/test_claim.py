@@ -433,7 +433,7 @@ def test_without_a_floor_what_is_not_there_is_new(document: Document | None) -> 
 
 @pytest.mark.parametrize(("document", "how"), [(None, "missing"), (EMPTY, "empty")])
 def test_with_a_floor_what_is_not_there_was_emptied(document: Document | None, how: str) -> None:
-    with pytest.raises(DocumentEmptied, match=f"is {how}, but epoch 7"):
+    with pytest.raises(DocumentEmptied, match=f"is {how}, but an epoch of at least 7 "):
         is_new(NAME, document, 7)
 
 

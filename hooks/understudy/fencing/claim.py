@@ -212,7 +212,7 @@ def is_new(name: str, document: Document | None, floor_epoch: int) -> bool:
     if floor_epoch > 0:
         what = "is missing" if document is None else "is empty"
         raise DocumentEmptied(
-            f"{what}, but epoch {floor_epoch} was granted before",
+            f"{what}, but an epoch of at least {floor_epoch} was granted before",
             where=name,
             remedy="Restore it, or let its live holder write it again; nobody else may take it for free",
         )

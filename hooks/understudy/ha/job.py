@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from understudy.documents import codec
@@ -22,6 +22,9 @@ _VERSION = 1
 _TRIES = 16
 _LAST_ATTEMPT = (1 << 32) - 1
 _RESTORE = "Restore the document, or choose another cluster id"
+
+#: Asked for the highest epoch known outside the job's document; 0 says that nobody has ever led this job.
+Floor = Callable[[], Awaitable[int]]
 
 
 class Status(enum.StrEnum):
@@ -130,7 +133,7 @@ class JobStore:
         return None if document is None or document.buried else self._checked(Job.of(document))
 
     async def begin_attempt(
-        self, epoch: int, holder: str, floor: int, generation: Generation, above: Token = NONE
+        self, epoch: int, holder: str, floor: Floor, generation: Generation, above: Token = NONE
     ) -> Job:
         """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
 
@@ -138,8 +141,9 @@ class JobStore:
 
         Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
-        A job that has ended stays as it is: the caller reads its status. A missing document is a new job only while ``floor``
-        is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would repeat it.
+        A job that has ended stays as it is: the caller reads its status. ``floor`` is asked for a missing document, which is
+        a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
+        repeat it.
         """
 
         def next_attempt(job: Job) -> Job:
@@ -194,12 +198,12 @@ class JobStore:
         await self._update(HIGHEST, running)
         return found[-1]
 
-    async def _update(self, token: Token, change: Callable[[Job], Job], floor: int | None = None) -> Job:
+    async def _update(self, token: Token, change: Callable[[Job], Job], floor: Floor | None = None) -> Job:
         """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
             if document is None or ENTRY not in document.entries:
-                if floor is None or not is_new(self.name, document, floor):
+                if floor is None or not is_new(self.name, document, await floor()):
                     raise DocumentEmptied("the job's record is gone", where=self.name, remedy=_RESTORE)
                 job = Job(self._job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
@@ -63,6 +64,10 @@ class Replica:
         return cls(**{item.name: values[item.name] for item in fields(cls)})
 
 
+def _bound(job: str, *, begun: bool) -> str:
+    return codec.encode(_CLUSTER_KIND, _VERSION, {"job": job, "begun": begun})
+
+
 class ReplicaStore:
     def __init__(self, store: DocumentStore, name: str) -> None:
         self._store = store
@@ -81,7 +86,7 @@ class ReplicaStore:
                         remedy=f"Use --job-id {bound}, or another --cluster-id",
                     )
                 return
-            if await self._write(document, {_CLUSTER: codec.encode(_CLUSTER_KIND, _VERSION, {"job": job})}):
+            if await self._write(document, {_CLUSTER: _bound(job, begun=False)}):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
@@ -91,6 +96,24 @@ class ReplicaStore:
         text = None if document is None else document.entries.get(_CLUSTER)
         return None if text is None else self._bound_to(text)
 
+    async def begun(self) -> bool:
+        """Whether anybody has ever led this cluster id's job, as far as its leaders came to say so."""
+        document = await self._store.read(self.name)
+        text = None if document is None else document.entries.get(_CLUSTER)
+        return text is not None and self._says_begun(text)
+
+    def _beginning(self, document: Document | None) -> dict[str, str]:
+        """What has to be written so that ``begun`` is true; nothing where the entry is gone or damaged, and kept for a person."""
+        bound = None if document is None else document.entries.get(_CLUSTER)
+        with suppress(DocumentUnreadable):
+            if bound is not None and not self._says_begun(bound):
+                return {_CLUSTER: _bound(self._bound_to(bound), begun=True)}
+        return {}
+
+    def _says_begun(self, text: str) -> bool:
+        _, body = codec.decode(_CLUSTER_KIND, text, where=self.name)
+        return body.get("begun") is True
+
     def _bound_to(self, text: str) -> str:
         _, body = codec.decode(_CLUSTER_KIND, text, where=self.name)
         job = body.get("job")
@@ -99,10 +122,13 @@ class ReplicaStore:
         return job
 
     async def publish(self, replica: Replica, gone: Iterable[str] = ()) -> None:
-        """Put one's own entry in, and take the entries of replicas out that are known to be dead."""
+        """Put one's own entry in, and take the entries of replicas out that are known to be dead.
+
+        A leader's says with it that the job has begun, in the entry that outlives every replica.
+        """
         changes: dict[str, str | None] = {_PREFIX + holder: None for holder in gone}
         changes[_PREFIX + replica.holder] = codec.encode(_KIND, _VERSION, asdict(replica))
-        await self._change(changes)
+        await self._change(changes, begins=replica.role == "leader")
 
     async def leave(self, holder: str) -> None:
         await self._change({_PREFIX + holder: None})
@@ -119,9 +145,12 @@ class ReplicaStore:
                     continue
         return found
 
-    async def _change(self, changes: dict[str, str | None]) -> None:
+    async def _change(self, changes: dict[str, str | None], *, begins: bool = False) -> None:
         for _ in range(_TRIES):
-            if await self._write(await self._store.read(self.name), changes):
+            document = await self._store.read(self.name)
+            if begins:
+                changes |= self._beginning(document)
+            if await self._write(document, changes):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 

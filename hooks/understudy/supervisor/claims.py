@@ -15,6 +15,7 @@ from understudy.fencing.claim import Claim, Refused, claim, floor
 from understudy.fencing.token import Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, JobStore
+from understudy.ha.replicas import ReplicaStore
 from understudy.supervisor.settings import RunSettings
 
 _FLOOR = "claim"
@@ -31,6 +32,7 @@ class JobClaims:
     settings: RunSettings
     holder: str
     jobs: JobStore
+    replicas: ReplicaStore
     floor_store: DocumentStore
 
     async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock, above: Token) -> Job | None:
@@ -41,8 +43,7 @@ class JobClaims:
         """
         for _ in range(_RAISES):
             try:
-                known = await floor(self.floor_store, _FLOOR)
-                job = await self.jobs.begin_attempt(epoch, self.holder, known, generation, above)
+                job = await self.jobs.begin_attempt(epoch, self.holder, self._known_without_job, generation, above)
             except LeadershipLost:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
@@ -55,6 +56,14 @@ class JobClaims:
                 return None
             epoch = raised
         return None
+
+    async def _known_without_job(self) -> int:
+        """An epoch that was granted before, as others than the job's document tell it.
+
+        In a cluster HA storage is this pod's own, and says nothing of those that led before it; the replicas' document does.
+        """
+        known = await floor(self.floor_store, _FLOOR)
+        return known or int(await self.replicas.begun())
 
     async def _claim_floor(self, token: Token) -> Token | None:
         """Write ``token`` into HA storage; the higher token that stands there, if one does."""

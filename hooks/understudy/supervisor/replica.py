@@ -66,7 +66,7 @@ class Replica:
         self._holder = place.holder
         self._jobs = JobStore(place.documents, settings.names.job_document, settings.job, str(settings.script))
         self._replicas = ReplicaStore(place.documents, settings.names.replicas)
-        self._claims = JobClaims(settings, self._holder, self._jobs, place.floor)
+        self._claims = JobClaims(settings, self._holder, self._jobs, self._replicas, place.floor)
         clock = BootClock()
         self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
         self._elector = Elector(

@@ -1,0 +1,95 @@
+"""One start of a driver claims its job: what of it a pod can know that has never led."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from understudy.errors import DocumentEmptied
+from understudy.fencing.token import NONE, Token
+from understudy.ha.generation import Generation
+from understudy.ha.job import JobStore
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.settings import Timings
+from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.settings import RunSettings
+
+CODE = Generation(1, "c0de")
+LEADER = Replica("a", "leader", False, "", 0, 0.0, "", "", 1, 1, "a", 0, "", 0.0)
+
+
+class Lock:
+    async def raise_above(self, epoch: int) -> int | None:
+        return epoch + 1
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> RunSettings:
+    script = tmp_path / "flights.py"
+    script.touch()
+    return RunSettings(script, (), (), "flights", "flights", tmp_path, Timings())
+
+
+class Cluster:
+    """Documents that all pods see, and HA storage that each pod has for itself."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        self.documents = MemoryDocumentStore(MemoryServer())
+        self.replicas = ReplicaStore(self.documents, settings.names.replicas)
+
+    def pod(self, holder: str) -> JobClaims:
+        settings = self.settings
+        jobs = JobStore(self.documents, settings.names.job_document, settings.job, str(settings.script))
+        return JobClaims(settings, holder, jobs, self.replicas, MemoryDocumentStore(MemoryServer()))
+
+    async def begin(self, pod: JobClaims, epoch: int) -> Token:
+        job = await pod.begin_attempt(epoch, CODE, Lock(), NONE)
+        assert job is not None
+        return job.token
+
+    def lose(self, name: str) -> None:
+        del self.documents.server.stored[name]
+
+
+def test_a_job_whose_document_is_lost_while_nobody_leads_is_not_begun_again_by_a_pod_that_never_led(
+    settings: RunSettings,
+) -> None:
+    async def run() -> None:
+        cluster = Cluster(settings)
+        await cluster.replicas.join("flights")
+        await cluster.begin(cluster.pod("a"), 1)
+        await cluster.replicas.publish(LEADER)
+        cluster.lose(settings.names.job_document)
+        with pytest.raises(DocumentEmptied, match="is missing"):
+            await cluster.begin(cluster.pod("b"), 2)
+
+    asyncio.run(run())
+
+
+def test_a_leader_that_died_before_it_claimed_leaves_a_new_job(settings: RunSettings) -> None:
+    async def run() -> None:
+        cluster = Cluster(settings)
+        await cluster.replicas.join("flights")
+        assert await cluster.begin(cluster.pod("b"), 2) == Token(2, 1)
+
+    asyncio.run(run())
+
+
+def test_where_every_document_is_lost_the_job_is_new_and_the_claims_in_its_roots_are_what_is_left(
+    settings: RunSettings,
+) -> None:
+    async def run() -> None:
+        cluster = Cluster(settings)
+        await cluster.replicas.join("flights")
+        await cluster.begin(cluster.pod("a"), 1)
+        await cluster.replicas.publish(LEADER)
+        cluster.lose(settings.names.job_document)
+        cluster.lose(settings.names.replicas)
+        await cluster.replicas.join("flights")
+        assert await cluster.begin(cluster.pod("b"), 1) == Token(1, 1)
+
+    asyncio.run(run())
