@@ -14,6 +14,7 @@ from typing import Any
 
 from understudy import lead
 from understudy.clock import instant
+from understudy.driver import accumulators
 from understudy.driver.allowance import Allowance
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.importing import make_importable
@@ -94,6 +95,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
     prepare(spec, alive, attached)
     install(stage, gatekeeper, spec.checkpoints, tuned=spec.tune)
+    accumulators.install(lambda: rehearsals.playing)
     lead.install(Leading(gatekeeper))
     make_importable(spec.submit)
     threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()

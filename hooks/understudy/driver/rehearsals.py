@@ -28,7 +28,10 @@ _READ = ("live", "throwaway")
 
 
 class Rehearsals:
-    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
+    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more.
+
+    ``playing``: a round is under way.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Rehearsals:
         self._wake = threading.Event()
         self._last_added = 0.0
         self._held = ""
+        self.playing = False
         self._thread: threading.Thread | None = None
         self._looker: threading.Thread | None = None
         self._reads: Any = None  # the JVM's StaticReads, from the first frame on
@@ -164,10 +168,12 @@ class Rehearsals:
                 errors[index] = str(java.getMessage() if java is not None else error)
 
         players = [threading.Thread(target=play, args=item) for item in enumerate(cast)]
+        self.playing = True
         for player in players:
             player.start()
         for player in players:
             player.join()
+        self.playing = False
         if self._cancelled.is_set():
             return True
         kinds = ",".join(sorted(set(how.values())))
