@@ -206,7 +206,7 @@ def _run(
                     failed += 1
                     _say(f"FAILED: {problem}")
     finally:
-        cluster.kubectl("delete", "namespace", "bench-objects", "--wait=false")
+        cluster.kubectl("delete", "namespace", "bench-objects", "--wait=true", timeout=180)
     return failed
 
 

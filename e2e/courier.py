@@ -40,6 +40,11 @@ class Courier:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     @property
+    def lag_s(self) -> float:
+        """How late a commit may be seen, with room for a look that took longer than the last one, in seconds."""
+        return _POLL + 2 * self.look_s
+
+    @property
     def input(self) -> Path:
         return self.directory / "input"
 

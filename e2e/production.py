@@ -249,8 +249,8 @@ class Production(Stricken):
                 raise Failed(f"{kind}: {now or 'nobody'} still holds the lock after {patience:.0f} s")
             time.sleep(1.0)  # when it was taken stands in the lock, when its holder committed in the bucket
         taken = self.acquired()
-        # A commit that the old leader made between the signal and its end is not the new one's.
-        commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken), patience)
+        # A commit that the old leader made before its end is not the new one's, and a look may bring it late.
+        commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken) + self.courier.lag_s, patience)
         if commit is None:
             raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
         takeover = Takeover(kind, commit.seen - at, self.epoch(), self.courier.look_s)
