@@ -78,20 +78,18 @@ def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> Non
 
 def test_queries_keep_the_local_properties_they_were_started_with(tmp_path: Path) -> None:
     feed(tmp_path, 1)
-    script = (
-        HEADER
-        + (
-            "def told(name):\n"
-            "    def batch(frame, number):\n"
-            "        pool = frame.sparkSession.sparkContext.getLocalProperty('spark.scheduler.pool')\n"
-            "        print(f'{name} in the {pool}\\n', end='', flush=True)\n"  # two queries print at once, and print writes word by word
-            "    return batch\n"
-            "for name in ('first', 'second'):\n"
-            "    spark.sparkContext.setLocalProperty('spark.scheduler.pool', f'pool of {name}')\n"
-            "    rows.writeStream.queryName(name).foreachBatch(told(name)).start()\n"
-            "spark.sparkContext.setLocalProperty('spark.scheduler.pool', None)\n"
-            "spark.streams.awaitAnyTermination()\n"
-        )
+    # two queries print at once, and print writes word by word
+    script = HEADER + (
+        "def told(name):\n"
+        "    def batch(frame, number):\n"
+        "        pool = frame.sparkSession.sparkContext.getLocalProperty('spark.scheduler.pool')\n"
+        "        print(f'{name} in the {pool}\\n', end='', flush=True)\n"
+        "    return batch\n"
+        "for name in ('first', 'second'):\n"
+        "    spark.sparkContext.setLocalProperty('spark.scheduler.pool', f'pool of {name}')\n"
+        "    rows.writeStream.queryName(name).foreachBatch(told(name)).start()\n"
+        "spark.sparkContext.setLocalProperty('spark.scheduler.pool', None)\n"
+        "spark.streams.awaitAnyTermination()\n"
     )
     with Rig(tmp_path, script) as rig:
         rig.wait_for(Standing)
