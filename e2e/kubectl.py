@@ -9,8 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +125,15 @@ class Cluster:
     def get(self, namespace: str, *what: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.kubectl("get", "--namespace", namespace, *what, "--output", "json"))
         return found
+
+    @contextmanager
+    def cordoned(self, *nodes: str) -> Iterator[None]:
+        """Nothing new is placed on these nodes."""
+        self.kubectl("cordon", *nodes)
+        try:
+            yield
+        finally:
+            self.kubectl("uncordon", *nodes)
 
     @contextmanager
     def proxy(self) -> Iterator[Proxy]:
@@ -294,3 +305,22 @@ def await_value(look: Callable[[], T | None], seconds: float, otherwise: str, in
         if time.monotonic() > end:
             raise AssertionError(f"{otherwise} within {seconds:.0f} s")
         time.sleep(interval)
+
+
+@contextmanager
+def looking(look: Callable[[], T]) -> Iterator[list[T]]:
+    """What ``look`` found, once before and a few times a second meanwhile; raises what it raised, at the end."""
+    found = [look()]
+    ended = threading.Event()
+
+    def look_again() -> None:
+        while not ended.wait(0.2):
+            found.append(look())
+
+    with ThreadPoolExecutor(1) as threads:
+        looks = threads.submit(look_again)
+        try:
+            yield found
+        finally:
+            ended.set()
+        looks.result()

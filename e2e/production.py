@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -181,9 +181,7 @@ class Production(Stricken):
             return [pod for pod in others if pod["spec"].get("nodeName") == lead["spec"]["nodeName"]]
 
         self.ready()
-        for standby in beside():
-            self.delete(standby)
-        self.wait_for(lambda: not beside(), "a standby on another node", PATIENCE)
+        self._replace(beside, "a standby on another node")
         return self.ready()
 
     def together(self) -> int:
@@ -196,14 +194,14 @@ class Production(Stricken):
         self.ready()
         lead = self.leader()["spec"]["nodeName"]
         others = [node["metadata"]["name"] for node in self.get("nodes")["items"] if node["metadata"]["name"] != lead]
-        self.cluster.kubectl("cordon", *others)
-        try:
-            for standby in elsewhere():
-                self.delete(standby)
-            self.wait_for(lambda: not elsewhere(), "a standby on the leader's node", PATIENCE)
-        finally:
-            self.cluster.kubectl("uncordon", *others)
+        with self.cluster.cordoned(*others):
+            self._replace(elsewhere, "a standby on the leader's node")
         return self.ready()
+
+    def _replace(self, misplaced: Callable[[], list[Any]], wanted: str) -> None:
+        for standby in misplaced():
+            self.delete(standby)
+        self.wait_for(lambda: not misplaced(), wanted, PATIENCE)
 
     def goes_on(self, since: float) -> None:
         """Somebody commits rows after ``since``, whoever that is."""

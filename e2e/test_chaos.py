@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from e2e import deployments, images
 from e2e.deployed import CLUSTER, PATIENCE
-from e2e.kubectl import await_value
+from e2e.kubectl import await_value, looking
 from e2e.production import WHOLE, Production, counted
 from e2e.test_failover import freeze_and_thaw
 
@@ -93,34 +89,13 @@ def test_a_node_is_drained_and_its_budget_kept(production: Production) -> None:
     node = production.leader()["spec"]["nodeName"]
     at = time.time()
     drain = ("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s")
-    try:
+    with production.cluster.cordoned(node):  # which a drain does, and does not take back
         with looking(production.healthy) as healthy:
             production.cluster.kubectl(*drain, f"--pod-selector=understudy.dev/cluster={CLUSTER}", timeout=320)
         assert min(healthy) >= 1, "both were evicted at once"
         assert node not in {pod["spec"]["nodeName"] for pod in production.pods()}
         production.wait_for(lambda: production.epoch() > before, "a new leader", PATIENCE)
         production.goes_on(at)
-    finally:
-        production.cluster.kubectl("uncordon", node)
-
-
-@contextmanager
-def looking(count: Callable[[], int]) -> Iterator[list[int]]:
-    """What it came to at every look meanwhile, a few times a second."""
-    found: list[int] = [count()]
-    ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.2):
-            found.append(count())
-
-    with ThreadPoolExecutor(1) as threads:
-        looks = threads.submit(look)
-        try:
-            yield found
-        finally:
-            ended.set()
-        looks.result()
 
 
 @pytest.mark.parametrize("harm", ["deleted", "emptied", "corrupted"])

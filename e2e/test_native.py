@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from e2e.deployed import CLUSTER, PATIENCE
-from e2e.kubectl import await_value
+from e2e.kubectl import await_value, looking
 from e2e.production import BUSY, CALM, WHOLE, Production, counted
 
 
@@ -73,12 +71,9 @@ def elsewhere(production: Production, holder: str) -> Any:
         return next((pod for pod in executors(production, holder) if pod["spec"]["nodeName"] != node), None)
 
     if away() is None:
-        production.cluster.kubectl("cordon", node)
-        try:
+        with production.cluster.cordoned(node):
             production.delete(executors(production, holder)[0])
             return await_value(away, PATIENCE, "no executor on another node")
-        finally:
-            production.cluster.kubectl("uncordon", node)
     return away()
 
 
@@ -97,31 +92,16 @@ def test_executors_of_a_frozen_leader_are_deleted_before_its_successors_first_ba
     """Those of a dead one end by themselves; these have a driver, and it may be thawed."""
     production.wait_for(production.rehearsed, "a rehearsed standby", 400)
     old, frozen = production.holder(), production.processes(production.leader())
-    last_seen = 0.0
-    done = threading.Event()
-
-    def look() -> None:
-        nonlocal last_seen
-        while not done.is_set():
-            asked = time.time()
-            if executors(production, old):
-                last_seen = asked
-
+    at = time.time()
     try:
-        at = time.time()
         for process in frozen:
             production.send(process, signal.SIGSTOP)
-        with ThreadPoolExecutor(1) as threads:
-            looks = threads.submit(look)
-            try:
-                takeover = production.measure("frozen", at, old)
-            finally:
-                done.set()
-            looks.result()
+        with looking(lambda: (time.time(), executors(production, old))) as looks:
+            takeover = production.measure("frozen", at, old)
     finally:
         for process in frozen:
             production.send(process, signal.SIGCONT)
-    assert at < last_seen < at + takeover.seconds
+    assert at < max(asked for asked, living in looks if living) < at + takeover.seconds
 
 
 def test_every_row_is_there_once(production: Production) -> None:

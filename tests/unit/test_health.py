@@ -12,16 +12,6 @@ from understudy.messages import Standing
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 
 
-@pytest.fixture
-def clock() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def health(clock: Hands, tmp_path: Path) -> Health:
-    return Health(clock, FenceCounts(tmp_path / "fence.jsonl"), live_within=4.0)
-
-
 def standing(*, rehearsed: bool, reason: str = "") -> Standing:
     return Standing(
         "job.py:9", rehearsed=rehearsed, how="live" if rehearsed else "", rounds=1, seconds=1.0, reason=reason

@@ -51,6 +51,12 @@ class Cluster:
         assert job is not None
         return job.token
 
+    async def led(self) -> None:
+        """A pod has joined, led and told of it."""
+        await self.replicas.join("flights")
+        await self.begin(self.pod("a"), 1)
+        await self.replicas.publish(LEADER)
+
     def lose(self, name: str) -> None:
         del self.documents.server.stored[name]
 
@@ -60,9 +66,7 @@ def test_a_job_whose_document_is_lost_while_nobody_leads_is_not_begun_again_by_a
 ) -> None:
     async def run() -> None:
         cluster = Cluster(settings)
-        await cluster.replicas.join("flights")
-        await cluster.begin(cluster.pod("a"), 1)
-        await cluster.replicas.publish(LEADER)
+        await cluster.led()
         cluster.lose(settings.names.job_document)
         with pytest.raises(DocumentEmptied, match="is missing"):
             await cluster.begin(cluster.pod("b"), 2)
@@ -84,9 +88,7 @@ def test_where_every_document_is_lost_the_job_is_new_and_the_claims_in_its_roots
 ) -> None:
     async def run() -> None:
         cluster = Cluster(settings)
-        await cluster.replicas.join("flights")
-        await cluster.begin(cluster.pod("a"), 1)
-        await cluster.replicas.publish(LEADER)
+        await cluster.led()
         cluster.lose(settings.names.job_document)
         cluster.lose(settings.names.replicas)
         await cluster.replicas.join("flights")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from tests.unit.clocks import Hands
 from understudy.errors import EnvironmentProblem
 from understudy.messages import Standing
-from understudy.supervisor.health import FenceCounts, Health
+from understudy.supervisor.health import Health
 from understudy.supervisor.probes import Probes
 
 HOST = "127.0.0.1"
@@ -43,16 +42,6 @@ def probed(health: Health, check: Callable[[Ask], Awaitable[None]], requests: di
             await probes.stop()
 
     asyncio.run(run())
-
-
-@pytest.fixture
-def clock() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def health(tmp_path: Path, clock: Hands) -> Health:
-    return Health(clock, FenceCounts(tmp_path / "fence.jsonl"), live_within=4.0)
 
 
 def test_a_replica_whose_elector_has_no_turn_is_not_live(health: Health, clock: Hands) -> None:

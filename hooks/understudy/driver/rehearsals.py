@@ -28,10 +28,7 @@ _READ = ("live", "throwaway")
 
 
 class Rehearsals:
-    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more.
-
-    ``playing``: a round is under way.
-    """
+    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
 
     def __init__(
         self,
@@ -55,7 +52,7 @@ class Rehearsals:
         self._wake = threading.Event()
         self._last_added = 0.0
         self._held = ""
-        self.playing = False
+        self._playing = False
         self._thread: threading.Thread | None = None
         self._looker: threading.Thread | None = None
         self._reads: Any = None  # the JVM's StaticReads, from the first frame on
@@ -83,6 +80,11 @@ class Rehearsals:
     def waited(self) -> bool:
         """Whether anything of the script has waited for a grant."""
         return bool(self._held or self._deferred)
+
+    @property
+    def playing(self) -> bool:
+        """Whether a round is under way that counts: one that a grant has cancelled may take long to end."""
+        return self._playing and not self._cancelled.is_set()
 
     def read(self, frame: DataFrame) -> None:
         """The script has made a frame that may read files in batch."""
@@ -168,12 +170,12 @@ class Rehearsals:
                 errors[index] = str(java.getMessage() if java is not None else error)
 
         players = [threading.Thread(target=play, args=item) for item in enumerate(cast)]
-        self.playing = True
+        self._playing = True
         for player in players:
             player.start()
         for player in players:
             player.join()
-        self.playing = False
+        self._playing = False
         if self._cancelled.is_set():
             return True
         kinds = ",".join(sorted(set(how.values())))

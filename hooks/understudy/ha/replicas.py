@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, fields, replace
+from typing import Any, Self
 
 from understudy.documents import codec
 from understudy.documents.model import Content, Document, DocumentStore, Written
@@ -64,8 +64,26 @@ class Replica:
         return cls(**{item.name: values[item.name] for item in fields(cls)})
 
 
-def _bound(job: str, *, begun: bool) -> str:
-    return codec.encode(_CLUSTER_KIND, _VERSION, {"job": job, "begun": begun})
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """What a cluster id is bound to: its job, and whether anybody has ever led it. It outlives every replica."""
+
+    job: str
+    begun: bool = False
+
+    def encode(self) -> dict[str, str]:
+        return {_CLUSTER: codec.encode(_CLUSTER_KIND, _VERSION, asdict(self))}
+
+    @classmethod
+    def of(cls, document: Document | None) -> Self | None:
+        """``None`` before any replica joined. Raises ``DocumentUnreadable``."""
+        if document is None or (text := document.entries.get(_CLUSTER)) is None:
+            return None
+        _, body = codec.decode(_CLUSTER_KIND, text, where=document.name)
+        job = body.get("job")
+        if not isinstance(job, str):
+            raise DocumentUnreadable(f"the job of this cluster id is {job!r}", where=document.name, remedy="Restore it")
+        return cls(job, body.get("begun") is True)
 
 
 class ReplicaStore:
@@ -77,54 +95,32 @@ class ReplicaStore:
         """Bind the cluster id to its job, for ever; another job is refused with ``IdentityConflict``."""
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
-            if document is not None and (text := document.entries.get(_CLUSTER)) is not None:
-                bound = self._bound_to(text)
-                if bound != job:
+            if (bound := _Bound.of(document)) is not None:
+                if bound.job != job:
                     raise IdentityConflict(
-                        f"this cluster id belongs to job {bound!r}, not {job!r}",
+                        f"this cluster id belongs to job {bound.job!r}, not {job!r}",
                         where="--cluster-id",
-                        remedy=f"Use --job-id {bound}, or another --cluster-id",
+                        remedy=f"Use --job-id {bound.job}, or another --cluster-id",
                     )
                 return
-            if await self._write(document, {_CLUSTER: _bound(job, begun=False)}):
+            if await self._write(document, _Bound(job).encode()):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
     async def job(self) -> str | None:
         """The job this cluster id is bound to; ``None`` before any replica joined."""
-        document = await self._store.read(self.name)
-        text = None if document is None else document.entries.get(_CLUSTER)
-        return None if text is None else self._bound_to(text)
+        bound = _Bound.of(await self._store.read(self.name))
+        return None if bound is None else bound.job
 
     async def begun(self) -> bool:
         """Whether anybody has ever led this cluster id's job, as far as its leaders came to say so."""
-        document = await self._store.read(self.name)
-        text = None if document is None else document.entries.get(_CLUSTER)
-        return text is not None and self._says_begun(text)
-
-    def _beginning(self, document: Document | None) -> dict[str, str]:
-        """What has to be written so that ``begun`` is true; nothing where the entry is gone or damaged, and kept for a person."""
-        bound = None if document is None else document.entries.get(_CLUSTER)
-        with suppress(DocumentUnreadable):
-            if bound is not None and not self._says_begun(bound):
-                return {_CLUSTER: _bound(self._bound_to(bound), begun=True)}
-        return {}
-
-    def _says_begun(self, text: str) -> bool:
-        _, body = codec.decode(_CLUSTER_KIND, text, where=self.name)
-        return body.get("begun") is True
-
-    def _bound_to(self, text: str) -> str:
-        _, body = codec.decode(_CLUSTER_KIND, text, where=self.name)
-        job = body.get("job")
-        if not isinstance(job, str):
-            raise DocumentUnreadable(f"the job of this cluster id is {job!r}", where=self.name, remedy="Restore it")
-        return job
+        bound = _Bound.of(await self._store.read(self.name))
+        return bound is not None and bound.begun
 
     async def publish(self, replica: Replica, gone: Iterable[str] = ()) -> None:
         """Put one's own entry in, and take the entries of replicas out that are known to be dead.
 
-        A leader's says with it that the job has begun, in the entry that outlives every replica.
+        A leader says with it that the job has begun.
         """
         changes: dict[str, str | None] = {_PREFIX + holder: None for holder in gone}
         changes[_PREFIX + replica.holder] = codec.encode(_KIND, _VERSION, asdict(replica))
@@ -149,12 +145,12 @@ class ReplicaStore:
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
             if begins:
-                changes |= self._beginning(document)
+                changes |= _beginning(document)
             if await self._write(document, changes):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
-    async def _write(self, document: Document | None, changes: dict[str, str | None]) -> bool:
+    async def _write(self, document: Document | None, changes: Mapping[str, str | None]) -> bool:
         content = Content(changes, leader=None, labels={"understudy.dev/component": "replicas"})
         outcome = (
             await self._store.create(self.name, content)
@@ -162,3 +158,12 @@ class ReplicaStore:
             else await self._store.replace(document, content)
         )
         return isinstance(outcome, Written)
+
+
+def _beginning(document: Document | None) -> dict[str, str]:
+    """What has to be written for ``begun``; nothing where the entry is gone or damaged, and kept for a person."""
+    with suppress(DocumentUnreadable):
+        bound = _Bound.of(document)
+        if bound is not None and not bound.begun:
+            return replace(bound, begun=True).encode()
+    return {}
