@@ -38,6 +38,9 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
+#: Rounds a standby has rehearsed before its leader is killed: what it has after half a minute, and gets faster from there.
+_WARM = 16
+
 #: How long nothing happens while requests are counted, in seconds.
 _QUIET_S = 30.0
 _SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MULTILINE)
@@ -119,7 +122,7 @@ def ready(production: Production) -> None:
     if production.watch.first(lambda commit: commit.input, 300) is None:
         raise Failed(f"nobody committed within 300 s; see {production.logs}")
     if not production.plain:
-        production.wait_for(lambda: production.rehearsed(4), "a rehearsed standby", 300)
+        production.wait_for(lambda: production.rehearsed(_WARM), "a rehearsed standby", 300)
     last = time.time()
     if production.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
         raise Failed("nobody commits")

@@ -143,9 +143,10 @@ def production(
     native: bool,
     topic: Topic | None,
 ) -> Iterator[Production]:
-    """The flights job in the module's namespace, led by somebody."""
+    """The flights job in the module's namespace, led by somebody. Standbys leave the machine to others after a few rounds."""
+    few = ("--rehearse-rounds", "4")
     with Production(
-        cluster, object_store, flights_image, results, namespace, native=native, topic=topic
+        cluster, object_store, flights_image, results, namespace, options=few, native=native, topic=topic
     ).running() as made:
         assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "nobody ever led"
         yield made

@@ -251,6 +251,36 @@ def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_fo
         assert (tmp_path / "checkpoints" / "mine" / "commits" / "0").exists()
 
 
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_leader_that_is_told_to_stop_finishes_a_batch_only_if_it_is_empty(tmp_path: Path, empty: bool) -> None:
+    """The window of the first day closes with the third: in the batch without rows that follows."""
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "here = str(Path.cwd())\n"
+        "@F.udf('string')\n"
+        "def slow(count):\n"
+        "    Path(here, 'computing').touch()\n"
+        "    while not Path(here, 'leave').exists(): time.sleep(0.02)\n"
+        "    time.sleep(0.2)\n"
+        f"counted = rows.withWatermark('t', '0 seconds').groupBy(F.window('t', '1 day')).count() if {empty} else rows\n"
+        "counted.select(slow(F.col(counted.columns[-1]))).writeStream.queryName('it').format('noop')"
+        ".start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        if empty:
+            rig.wait_for(Committed)
+            feed(tmp_path, 3)
+        rig.until(tmp_path / "computing", "")
+        rig.say(Suspend(600.0))
+        if not empty:
+            assert not rig.wait_for(Suspended).clean
+        (tmp_path / "leave").touch()
+        if empty:
+            assert rig.wait_for(Suspended).clean
+            assert (tmp_path / "checkpoints" / "it" / "commits" / "2").exists()
+
+
 def test_python_workers_hold_the_proof_of_life(tmp_path: Path) -> None:
     feed(tmp_path, 1)
     script = HEADER + (

@@ -125,7 +125,7 @@ def run(
         ),
     ] = None,
     rehearse: Annotated[str, typer.Option(help="What standbys rehearse on: live, synthetic, plan or off.")] = "live",
-    rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 4,
+    rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 32,
     rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
     standby_max_age: Annotated[
         float,

@@ -7,8 +7,10 @@ that the server may have acted on: only an answer that says "not done" (401, 429
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
+import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -17,10 +19,26 @@ from typing import Any, Self
 from urllib.parse import urlencode
 
 import aiohttp
-from kubernetes.aio import client, config
-from kubernetes.aio.config.config_exception import ConfigException
 
 from understudy.errors import DocumentError, SettingsError
+
+
+def _bare(*packages: str) -> None:
+    """Let modules of these packages be imported without their ``__init__``.
+
+    Those import all of the client, twice. That is half of what a replica's start costs a processor, and it starts when another
+    one is taking over.
+    """
+    for package in packages:
+        if package not in sys.modules and (spec := importlib.util.find_spec(package)) is not None:
+            parent, _, name = package.rpartition(".")
+            sys.modules[package] = module = importlib.util.module_from_spec(spec)
+            if parent:
+                setattr(sys.modules[parent], name, module)
+
+
+_bare("kubernetes", "kubernetes.aio")
+from kubernetes.aio import client  # noqa: E402
 
 #: Names the owner of our fields in ``metadata.managedFields``.
 MANAGER = "understudy"
@@ -87,6 +105,9 @@ class ApiServer:
         """
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not context:
             return cls._in_cluster(timeout, namespace)
+        from kubernetes.aio import config
+        from kubernetes.aio.config.config_exception import ConfigException
+
         configuration = client.Configuration()
         try:
             loader = await config.load_kube_config(context=context or None, client_configuration=configuration)

@@ -1,4 +1,5 @@
-"""The schedule of rehearsals: some rounds at once, so that the JIT has seen a takeover, then one every now and then.
+"""The schedule of rehearsals: some rounds at once, so that the JIT has seen a takeover, many at half speed, so that it has compiled
+one, then one every now and then.
 
 A standby that is rehearsed on a schedule proves, while nothing is wrong, that the checkpoint can be read and the batch can run.
 """
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 #: A script that has deferred a query and asks nothing for this long is taken to have declared all of them, in seconds.
 _QUIET = 2.0
+
+#: Rounds that follow each other without a pause. After them a takeover is quick, and its first batch still spends a third of the
+#: processor in the JIT: that takes some thirty rounds to calm down.
+_AT_ONCE = 4
 
 #: Rounds that read something of the user's.
 _READ = ("live", "throwaway")
@@ -114,15 +119,20 @@ class Rehearsals:
         done = 0
         while not self._cancelled.is_set():
             done += 1
+            began = time.monotonic()
             failed = self._round(done)
-            if done >= self._rounds and not self._cancelled.is_set():
+            pause = self.pause(done, time.monotonic() - began, failed=failed)
+            if pause and not self._cancelled.is_set():
                 # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
                 self._deferred[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
-            pause = self._every * random.uniform(0.8, 1.2) if done >= self._rounds or failed else 0.0  # noqa: S311
-            if done >= self._rounds:
-                pause = max(pause, self._allowance.pause())
             if self._cancelled.wait(pause):
                 return
+
+    def pause(self, done: int, seconds: float, *, failed: bool) -> float:
+        """Seconds to the next round, after one that took ``seconds``."""
+        if failed or done >= self._rounds:
+            return max(self._every * random.uniform(0.8, 1.2), self._allowance.pause())  # noqa: S311
+        return 0.0 if done < _AT_ONCE else max(min(seconds, self._every), self._allowance.pause())
 
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"

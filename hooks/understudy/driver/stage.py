@@ -178,7 +178,8 @@ class Stage:
         """Hold new batches; say when none is running, or when ending is as good as waiting.
 
         A batch that is cut off is run again by the successor, which costs it nothing: it rehearsed just that. Only code of the
-        user's that runs now (``foreachBatch``, a writer) may mind being run twice, and gets ``patience`` seconds to finish.
+        user's that runs now (``foreachBatch``, a writer) may mind being run twice, and gets ``patience`` seconds to finish. So do
+        batches without rows, where all are: the successor would have to run them before the first that has some.
         """
 
         def quiesce() -> None:
@@ -186,6 +187,8 @@ class Stage:
             clean = self._quiesced(_ALMOST_DONE_MS)
             if not clean and self.gatekeeper.user_code_runs:
                 clean = self._outwaited(until)
+            elif not clean and not self._any_rows():
+                clean = self._quiesced(round(patience * 1000))
             self._say(Suspended(clean))
 
         threading.Thread(target=quiesce, name="suspend", daemon=True).start()
@@ -196,6 +199,12 @@ class Stage:
             if self._quiesced(_LOOK_MS):
                 return True
         return not self.gatekeeper.user_code_runs and self._quiesced(_COMMIT_MS)
+
+    def _any_rows(self) -> bool:
+        """Whether a query has rows in its batch, or has failed: then its batch stays in flight."""
+        with self._lock:
+            queries = [each.query for each in self._deferred if each.query is not None]
+        return any(not query.isActive or query.status["isDataAvailable"] for query in queries)
 
     def _quiesced(self, within_ms: int) -> bool:
         return self._jvm is None or bool(self._jvm.dev.understudy.fence.Fence.quiesce(within_ms))

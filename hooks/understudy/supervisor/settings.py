@@ -32,7 +32,7 @@ class RunSettings:
     ha_dir: Path
     timings: Timings
     rehearse: str = "live"
-    rehearse_rounds: int = 4
+    rehearse_rounds: int = 32
     rehearse_every: float = 30.0
     rehearse_rows: int = 10_000_000
     rehearse_bytes: int = 2 * 10**9
