@@ -17,7 +17,7 @@ from e2e.broker import Topic
 from e2e.objects import Bucket, Refusal
 
 #: Pause between two looks into the bucket, in seconds.
-_POLL = 0.03
+_POLL = 0.05
 
 
 @dataclass(slots=True)
