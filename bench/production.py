@@ -27,7 +27,8 @@ CLUSTER = "flights"
 #: Spark's own settings for small machines: the same for every variant, so that nothing else differs.
 SPARK = ("--driver-memory", "1g", "--conf", "spark.ui.enabled=false")
 
-#: Rounds a standby plays before it rests (``--rehearse-rounds``). The first makes it ready, all of them make it fast.
+#: Rounds of a standby that is as ready as it is waited for here: those it plays at once. The first makes it ready, these make it
+#: fast; those that follow (``--rehearse-rounds``) go on while it is measured.
 ROUNDS = 4
 
 #: A takeover that takes longer than this has failed.

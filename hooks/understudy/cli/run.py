@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
+#: Seconds for which a leader's process outlives its handover in a pod. Its end is the start of the pod's: containers, mounts and
+#: network are taken down on the processors on which its successor may be running its first batch.
+_LINGERS = 3.0
+
 #: Options of spark-submit that take a value and make sense in client mode.
 _SUBMIT_WITH_VALUE = frozenset(
     "--master --name --conf -c --jars --packages --exclude-packages --repositories --py-files --files --archives"
@@ -224,9 +228,14 @@ def run(
 
 
 async def _run(replica: Replica, place: Place) -> int:
-    """A job that has FINISHED leaves a Deployment's pods ready and idle: one that exits is begun again, and again."""
+    """In a pod, a job that has FINISHED leaves its replicas ready and idle, for they would be begun again, and again; and a leader
+    that was told to stop ends a little after it has handed over."""
     code = await replica.run()
-    if code == 0 and place.begun_again:
+    if not place.begun_again:
+        return code
+    if replica.successor is not None:
+        await asyncio.sleep(_LINGERS)
+    elif code == 0:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, replica.told_to_stop.set)
         await replica.told_to_stop.wait()

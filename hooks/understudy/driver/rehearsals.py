@@ -1,4 +1,4 @@
-"""The schedule of rehearsals: some rounds at once, so that the JIT has seen a takeover, many at half speed, so that it has compiled
+"""The schedule of rehearsals: some rounds at once, so that the JIT has seen a takeover, many with pauses, so that it has compiled
 one, then one every now and then.
 
 A standby that is rehearsed on a schedule proves, while nothing is wrong, that the checkpoint can be read and the batch can run.
@@ -27,6 +27,10 @@ _QUIET = 2.0
 #: Rounds that follow each other without a pause. After them a takeover is quick, and its first batch still spends a third of the
 #: processor in the JIT: that takes some thirty rounds to calm down.
 _AT_ONCE = 4
+
+#: How many times as long as the last round the pauses are until all rounds have been played. A takeover shares its machine with
+#: whatever the other standbys rehearse: seen on two cores, at half speed (1) kills in the first minutes took 1.6 s instead of 0.9.
+_REST = 5
 
 #: Rounds that read something of the user's.
 _READ = ("live", "throwaway")
@@ -132,7 +136,7 @@ class Rehearsals:
         """Seconds to the next round, after one that took ``seconds``."""
         if failed or done >= self._rounds:
             return max(self._every * random.uniform(0.8, 1.2), self._allowance.pause())  # noqa: S311
-        return 0.0 if done < _AT_ONCE else max(min(seconds, self._every), self._allowance.pause())
+        return 0.0 if done < _AT_ONCE else max(min(_REST * seconds, self._every), self._allowance.pause())
 
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"

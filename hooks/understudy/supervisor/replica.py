@@ -88,6 +88,7 @@ class Replica:
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(clock, fence, live_within=2 * settings.timings.retry)
         self.told_to_stop = asyncio.Event()
+        self.successor: str | None = None  # whom a leader that was told to stop has released its lock to
         self._term = Term(NONE)
         self._drivers = Drivers(
             settings,
@@ -415,6 +416,7 @@ class Replica:
             successor = await looking
             await self._drivers.bury()
             await self._elector.release(successor)
+            self.successor = successor
         return 0
 
     # What is seen of others.
