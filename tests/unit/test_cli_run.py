@@ -6,14 +6,19 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from understudy.cli.run import split
+from understudy.cli.run import _run, split
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import SettingsError
 from understudy.ha.replicas import ReplicaStore
+from understudy.supervisor.places import Place
+from understudy.supervisor.replica import Replica
 
 
 def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
@@ -141,3 +146,34 @@ def test_what_only_makes_sense_in_a_cluster_is_checked_as_well(tmp_path: Path, w
     ended = run(tmp_path, *words, UNDERSTUDY_POD_UID="1", UNDERSTUDY_POD_NAME="a")
     assert ended.returncode == 2, ended.stderr
     assert said in ended.stderr
+
+
+@dataclass
+class Stopped:
+    """A replica whose run is over: it was told to stop."""
+
+    successor: str | None
+    told_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> int:
+        self.told_to_stop.set()
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("successor", "in_a_pod", "lingers"),
+    [("next", True, True), ("next", False, False), (None, True, False)],
+    ids=["handed over in a pod", "handed over elsewhere", "nobody to hand over to"],
+)
+def test_a_leaders_pod_outlives_its_handover(
+    monkeypatch: pytest.MonkeyPatch, successor: str | None, *, in_a_pod: bool, lingers: bool
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    place = SimpleNamespace(begun_again=in_a_pod)
+    assert asyncio.run(_run(cast(Replica, Stopped(successor)), cast(Place, place))) == 0
+    assert bool(slept) is lingers

@@ -229,7 +229,8 @@ def run(
 
 async def _run(replica: Replica, place: Place) -> int:
     """In a pod, a job that has FINISHED leaves its replicas ready and idle, for they would be begun again, and again; and a leader
-    that was told to stop ends a little after it has handed over."""
+    that was told to stop ends a little after it has handed over.
+    """
     code = await replica.run()
     if not place.begun_again:
         return code
