@@ -18,7 +18,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
-#: Rounds a standby has rehearsed before its leader is killed: what it has after half a minute, and gets faster from there.
+#: Rounds a standby has rehearsed before its leader is killed: what it has after a minute, and gets faster from there.
 _WARM = 16
 
 #: How long nothing happens while requests are counted, in seconds.
@@ -84,20 +83,16 @@ def _plain(production: Production, kind: str) -> Took:
     else:
         at = production.delete(pod)
 
-    def successor() -> float | None:
-        for other in production.pods():
-            if other["metadata"]["uid"] != pod["metadata"]["uid"]:
-                for status in other["status"].get("containerStatuses", []):
-                    started = status["state"].get("running", {}).get("startedAt")
-                    if started:
-                        return datetime.fromisoformat(started).timestamp()
-        return None
+    # Nothing fences this one: a pod told to stop commits on until its process ends, and that is no recovery.
+    def ended() -> float | None:
+        left = {each["metadata"]["uid"] for each in production.pods()}
+        return None if pod["metadata"]["uid"] in left else time.time()
 
-    began = await_value(successor, 120, "no new pod")
-    commit = production.watch.first(lambda each: each.input and each.seen > max(at, began), 180)
+    gone = await_value(ended, 120, "the old pod is still there")
+    commit = production.watch.first(lambda each: each.input and each.seen > gone, 180)
     if commit is None:
         raise Failed(f"{kind}: nobody committed within 180 s")
-    _say(f"{'restart':>11} {kind:<10}{commit.seen - at:7.2f} s")
+    _say(f"{'restart':>11} {kind:<10}{commit.seen - at:7.2f} s   old pod gone {gone - at:.2f}")
     return Took(commit.seen - at)
 
 

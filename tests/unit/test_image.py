@@ -133,7 +133,11 @@ class TestCut:
 class TestEntry:
     def enter(self, tmp_path: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run the entry with programs that print what they were called with, one argument a line."""
-        for program in (tmp_path / "bin" / "understudy", tmp_path / "java" / "bin" / "java"):
+        for program in (
+            tmp_path / "bin" / "understudy",
+            tmp_path / "bin" / "sleep",
+            tmp_path / "java" / "bin" / "java",
+        ):
             program.parent.mkdir(parents=True, exist_ok=True)
             program.write_text('#!/bin/sh\necho "$(basename $0) in $PWD"\nprintf \'%s\\n\' "$@"\n')
             program.chmod(0o755)
@@ -155,6 +159,15 @@ class TestEntry:
         said = ran.stdout.removesuffix("\n").split("\n")
         assert said[0] == f"understudy in {tmp_path}"
         assert said[1:] == (list(arguments) or [""])
+
+    @pytest.mark.parametrize(("command", "waits"), [("run", True), ("status", False), ("executor", False)])
+    def test_in_a_pod_a_replica_waits_for_a_takeover_that_may_be_under_way(
+        self, tmp_path: Path, command: str, *, waits: bool
+    ) -> None:
+        ran = self.enter(tmp_path, command, KUBERNETES_SERVICE_HOST="10.96.0.1", **EXECUTOR)
+
+        assert ran.returncode == 0, ran.stderr
+        assert ("sleep in" in ran.stdout) is waits
 
     def test_the_one_argument_executor_is_sparks_executor(self, tmp_path: Path) -> None:
         ran = self.enter(tmp_path, "executor", **EXECUTOR, SPARK_CLASSPATH="/extra/*")
