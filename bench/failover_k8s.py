@@ -37,8 +37,8 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
-#: Rounds a standby has rehearsed before its leader is killed: what it has after a minute, and gets faster from there.
-_WARM = 16
+#: Rounds a standby has rehearsed before its leader is killed: what it has after a minute and a half, and gets faster from there.
+_WARM = 12
 
 #: How long nothing happens while requests are counted, in seconds.
 _QUIET_S = 30.0

@@ -26,6 +26,11 @@ def test_the_next_ones_leave_most_of_the_time_to_others() -> None:
     assert [rehearsals().pause(done, 0.7, failed=False) for done in (4, 31)] == [pytest.approx(3.5)] * 2
 
 
+@pytest.mark.parametrize(("seconds", "pause"), [(1.0, 5.0), (2.5, 5.0), (5.0, 5.0), (8.0, 8.0)])
+def test_a_pause_is_five_seconds_or_as_long_as_its_round(seconds: float, pause: float) -> None:
+    assert rehearsals().pause(4, seconds, failed=False) == pause
+
+
 def test_slow_rounds_are_not_slower_than_the_schedule() -> None:
     assert rehearsals().pause(4, 10 * EVERY, failed=False) == EVERY
 

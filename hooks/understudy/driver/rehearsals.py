@@ -32,6 +32,10 @@ _AT_ONCE = 4
 #: whatever the other standbys rehearse: seen on two cores, at half speed (1) kills in the first minutes took 1.6 s instead of 0.9.
 _REST = 5
 
+#: Seconds of such a pause that are enough; a longer round rests as long as it took. Seen in a cluster, where rounds take 2.5 s:
+#: without this, a new standby was warm after four minutes.
+_ENOUGH = 5.0
+
 #: Rounds that read something of the user's.
 _READ = ("live", "throwaway")
 
@@ -136,7 +140,9 @@ class Rehearsals:
         """Seconds to the next round, after one that took ``seconds``."""
         if failed or done >= self._rounds:
             return max(self._every * random.uniform(0.8, 1.2), self._allowance.pause())  # noqa: S311
-        return 0.0 if done < _AT_ONCE else max(min(_REST * seconds, self._every), self._allowance.pause())
+        if done < _AT_ONCE:
+            return 0.0
+        return max(min(_REST * seconds, max(_ENOUGH, seconds), self._every), self._allowance.pause())
 
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"
