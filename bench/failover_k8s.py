@@ -5,6 +5,7 @@
                 back-off is counted against it
 
 From the signal to the first new ``commits/N`` with input rows in the bucket, looked at from outside. The variants take turns.
+What replicas in the profile ``default`` send the API server is counted first, while nothing happens.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,11 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
-#: Rounds a standby has rehearsed before its leader is killed: what it has after a minute and a half, and gets faster from there.
-_WARM = 12
+#: Rounds a standby has rehearsed before its leader is killed: all of its warm-up, some four minutes, as in most takeovers there are.
+_WARM = 32
 
-#: How long nothing happens while requests are counted, in seconds.
-_QUIET_S = 30.0
+#: How long nothing happens while requests are counted, in seconds: notes once a minute are to be among them.
+_QUIET_S = 180.0
 _SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MULTILINE)
 
 
@@ -117,7 +118,7 @@ def ready(production: Production) -> None:
     if production.watch.first(lambda commit: commit.input, 300) is None:
         raise Failed(f"nobody committed within 300 s; see {production.logs}")
     if not production.plain:
-        production.wait_for(lambda: production.rehearsed(_WARM), "a rehearsed standby", 300)
+        production.wait_for(lambda: production.rehearsed(_WARM), "a rehearsed standby", 600)
     last = time.time()
     if production.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
         raise Failed("nobody commits")
@@ -140,21 +141,26 @@ def costs(production: Production) -> dict[str, float]:
     return {what: round((count - before[what]) / seconds, 3) for what, count in sent().items()}
 
 
-def turn(production: Production, kinds: Sequence[str], times: Times, sent: list[dict[str, float]]) -> None:
-    variant = "restart" if production.plain else "understudy"
+@contextmanager
+def playing(production: Production) -> Iterator[None]:
+    """It runs in a namespace of its own, which goes with everything in it."""
+    production.cluster.apply("default", manifests.namespace(production.namespace))
     try:
         with production.running():
-            if not production.plain:
-                ready(production)
-                sent.append(costs(production))
-            for kind in kinds:
-                if kind == "cut":
-                    production.apart()
-                ready(production)
-                times[kind][variant].append(trial(production, kind))
+            yield
     finally:
         with suppress(Refused):
             production.cluster.kubectl("delete", "namespace", production.namespace, "--wait=true", timeout=180)
+
+
+def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
+    variant = "restart" if production.plain else "understudy"
+    with playing(production):
+        for kind in kinds:
+            if kind == "cut":
+                production.apart()
+            ready(production)
+            times[kind][variant].append(trial(production, kind))
 
 
 def main() -> int:
@@ -166,40 +172,35 @@ def main() -> int:
         wanted -= {"cut"}
     out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
-    sent: list[dict[str, float]] = []
+    sent: dict[str, float] = {}
     failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times, sent)
     return concluded(out / "failover_k8s.json", times, VARIANTS, failed, sent_per_second=sent)
 
 
-def _run(
-    cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times, sent: list[dict[str, float]]
-) -> int:
+def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times, sent: dict[str, float]) -> int:
     failed = 0
+
+    def production(name: str, **differs: Any) -> Production:
+        return Production(cluster, store, images.FLIGHTS, directory / name, name, days=1_000_000, **differs)
+
     cluster.load(images.saved(images.FLIGHTS))
     cluster.apply("default", manifests.namespace("bench-objects"))
     store = objects.install(cluster, "bench-objects")
     try:
+        quiet = production("bench-quiet", profile="default")
+        with playing(quiet):
+            ready(quiet)
+            sent |= costs(quiet)
+            _say(f"sent per second: {sent}")
         for number, share in enumerate(shares(n)):
             for variant in VARIANTS:
                 kinds = [kind for kind in KINDS[variant] if kind in wanted] * share
                 random.shuffle(kinds)
                 if not kinds:
                     continue
-                name = f"bench-{variant}-{number}"
-                cluster.apply("default", manifests.namespace(name))
                 plain = variant == "restart"
-                production = Production(
-                    cluster,
-                    store,
-                    images.FLIGHTS,
-                    directory / name,
-                    name,
-                    replicas=1 if plain else 2,
-                    plain=plain,
-                    days=1_000_000,
-                )
                 try:
-                    turn(production, kinds, times, sent)
+                    turn(production(f"bench-{variant}-{number}", replicas=1 if plain else 2, plain=plain), kinds, times)
                 except (Failed, AssertionError, Refused) as problem:
                     failed += 1
                     _say(f"FAILED: {problem}")

@@ -71,6 +71,7 @@ class Production(Stricken):
     days: int = DAYS
     plain: bool = False
     native: bool = False
+    profile: str = "fast"
     #: What the job reads in place of a directory of the bucket.
     topic: Topic | None = None
     feed: Feed = field(init=False)
@@ -123,7 +124,7 @@ class Production(Stricken):
             replicas=self.replicas,
             submit=tuple(submit),
             options=(*(("--scratch", self.url("scratch")) if self.scratch else ()), *self.options),
-            profile="fast",
+            profile=self.profile,
             plain=self.plain,
             native=self.native,
             # where the object store is, and who loses it has lost more than a node
