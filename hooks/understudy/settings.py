@@ -24,14 +24,14 @@ class Timings:
     """Lease timing, all in seconds.
 
     ``lease``: how long a follower waits after it last saw the record change. ``renew``: without a confirmed renewal for this
-    long the gate closes. ``retry``: pause between attempts. ``request``: time-out of one request. ``kill``: how long killing
-    the driver's session may take. ``write_timeout``: bound on one write of the fence. ``grace``: how long a parked driver
-    stays warm behind a closed gate.
+    long the gate closes. ``retry``: pause between attempts, and between a leader's renewals. ``request``: time-out of one
+    request. ``kill``: how long killing the driver's session may take. ``write_timeout``: bound on one write of the fence.
+    ``grace``: how long a parked driver stays warm behind a closed gate.
     """
 
     lease: float = 15.0
     renew: float = 10.0
-    retry: float = 2.0
+    retry: float = 2.2
     request: float = 2.0
     kill: float = 0.5
     write_timeout: float = 4.0

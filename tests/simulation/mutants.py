@@ -269,7 +269,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "attempts are remembered besides their document",
         ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
         kinds=_HARM,
-        by=2004,
+        by=8587,
     ),
     _mutant(
         "a lower token does not write the job's document",

@@ -39,6 +39,8 @@ from understudy.errors import DocumentError
 from understudy.settings import Timings
 
 TIMINGS = Timings()
+#: What the others wait between attempts, in seconds: client-go's default.
+RETRY = 2.0
 NAME = "lock"
 #: Seconds between two acts of whoever believes that it leads.
 ACTS_EVERY = 0.2
@@ -196,7 +198,7 @@ class Theirs:
     def __init__(self, bench: Bench, process: Process, line: Line, lock: Any) -> None:
         self.process, self._leads = process, False
         lock.api_instance = Api(line, bench.objects)
-        whole = int(TIMINGS.lease), int(TIMINGS.renew), int(TIMINGS.retry)
+        whole = int(TIMINGS.lease), int(TIMINGS.renew), int(RETRY)
         config = electionconfig.Config(lock, *whole, lambda: self._lead(True), lambda: self._lead(False))
         self._puppet = Puppet(bench.loop, process, leaderelection.LeaderElection(config).run)
         bench.loop.inside(process, lambda: bench.loop.create_task(self._run(bench)))
@@ -233,7 +235,7 @@ def lease(bench: Bench, process: Process, line: Line) -> Candidate:
 
 
 def client_go(bench: Bench, process: Process, line: Line) -> Candidate:
-    return ClientGo(bench, process, line, NAME, TIMINGS.lease, TIMINGS.renew, TIMINGS.retry)
+    return ClientGo(bench, process, line, NAME, TIMINGS.lease, TIMINGS.renew, RETRY)
 
 
 ELECTORS = {

@@ -55,7 +55,7 @@ from understudy.settings import Timings
 T = TypeVar("T")
 
 NAME = "flights-lock"
-TIMINGS = Timings()  # 15 / 10 / 2 / 2 / 0.5
+TIMINGS = Timings(retry=2.0)  # 15 / 10 / 2 / 2 / 0.5
 FAST = Timings(lease=5.0, renew=3.0, retry=0.7, request=0.8, kill=0.4, write_timeout=1.5)
 
 
