@@ -121,9 +121,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a lease counts as over only when it was read after its end",
-        (f"{_FOLLOWING}:needs_reading", "return isinstance(state.sight, Held) and", "return False and"),
+        (f"{_FOLLOWING}:needs_reading", "isinstance(state.sight, Held) and", "False and"),
         kinds=_OUTAGE,
         by=93,
+    ),
+    _mutant(
+        "an outdated record says nothing of who leads",
+        (f"{_FOLLOWING}:_outdated", "0 < state.sight.epoch < state.highest", "False"),
+        kinds=_HARM,
+        by=8587,
     ),
     _mutant(
         "every request has a time-out",
@@ -190,15 +196,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "missing is not free where something was granted before",
-        (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
+        (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and state.highest > 0:", "if False:"),
         kinds=_HARM,
-        by=325,
+        by=558,
     ),
     _mutant(
         "an epoch is above the floor",
-        (f"{_FOLLOWING}:contend", "highest = max(floor, state.highest)", "highest = 0"),
+        (f"{_FOLLOWING}:contend", "max(state.highest, state.sight.epoch)", "state.sight.epoch"),
         kinds=_HARM,
-        by=29,
+        by=432,
     ),
     _mutant(
         "an unknown floor is not 0",
@@ -264,12 +270,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)",
             "token = Token(epoch, 1)",
         ),
-    ),
-    _mutant(
-        "attempts are remembered besides their document",
-        ("understudy.ha.job:JobStore.begin_attempt", "last = max(job.token, above)", "last = job.token"),
-        kinds=_HARM,
-        by=8587,
     ),
     _mutant(
         "a lower token does not write the job's document",

@@ -127,3 +127,43 @@ def test_who_is_told_to_stop_before_it_could_claim_the_job_gives_the_lock_back()
         assert any(event.event == "released" for event in pod.said)
 
     world().run(script)
+
+
+def test_a_lock_restored_while_another_leads_is_not_taken_on_the_word_of_its_dead_holder() -> None:
+    """The processes of the leader it named were gone, so it was taken at once, and user code ran in two drivers."""
+
+    async def script(one: World) -> None:
+        first, _ = await leading(one)
+        name = one.settings(1).names.lock
+        backup = one.api.documents.stored[name][1]
+        first.die()
+        await asyncio.sleep(60.0)
+        (leader,) = [pod for pod in one.living() if pod.leads]
+        leader.lines[1].cut = True  # or it would see what happened before anybody could act on it
+        one.api.documents.overwrite(name, backup)
+        await asyncio.sleep(2.0)
+        leader.lines[1].cut = False
+        await asyncio.sleep(60.0)
+        assert not one.holds.broken
+        assert any(pod.leads for pod in one.living())
+
+    world(replicas=3).run(script)
+
+
+def test_a_job_restored_between_two_drivers_repeats_no_token() -> None:
+    """Its document had forgotten the second attempt, and the third one would have claimed under the second's token."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        name = one.settings(1).names.job_document
+        backup = one.api.documents.stored[name][1]
+        driver.die(1)
+        while len(pod.drivers) < 2 or not pod.drivers[-1].open:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        second = pod.drivers[-1]
+        second.die(1)
+        one.api.documents.overwrite(name, backup)
+        await asyncio.sleep(60.0)
+        assert pod.drivers[-1].gate.view.token > second.gate.view.token
+
+    world().run(script)

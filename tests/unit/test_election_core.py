@@ -20,7 +20,7 @@ from tests.unit.election_builders import (
     released,
     together,
 )
-from understudy.documents.model import Conflict, Unknown, Written
+from understudy.documents.model import Conflict, Document, Unknown, Written
 from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
@@ -379,7 +379,26 @@ def test_no_lock_is_acquired_without_a_floor_that_can_be_read() -> None:
 
 @pytest.mark.parametrize(("record", "floor", "epoch"), [(7, 0, 8), (7, 11, 12), (2, 2, 3)])
 def test_a_new_epoch_is_above_the_record_and_above_the_floor(record: int, floor: int, epoch: int) -> None:
-    assert ready("a", Lock(released("b", record)), floor=floor).hear(Tick()).epochs == [epoch]
+    assert ready("a", Lock(released("b", record)), floor=floor).after(LEASE + RETRY).epochs == [epoch]
+
+
+@pytest.mark.parametrize("restored", [released("b", 7), released("b", 7, successor="a"), held("b", 7)])
+def test_a_restored_locks_release_and_its_holders_death_say_nothing_of_who_leads_now(restored: Document) -> None:
+    replica = ready("a", Lock(restored), floor=8).hear(Evidence("b")).after(LEASE - 0.1)
+
+    assert replica.sent == []
+    assert "epoch 8 was granted before" in replica.sentence("waiting")
+    assert replica.after(0.1 + RETRY).epochs == [9]
+
+
+def test_a_restored_locks_lease_is_over_only_while_it_can_be_read() -> None:
+    replica = ready("a", Lock(released("b", 7)), floor=8).after(1)
+    replica.cut = True
+    replica.after(3 * LEASE)
+    replica.cut = False
+
+    assert replica.after(LEASE - 0.1).sent == []
+    assert replica.after(0.1 + 2 * RETRY).epochs == [9]
 
 
 def test_a_restored_backup_repeats_no_epoch_that_was_seen_here() -> None:
@@ -387,7 +406,7 @@ def test_a_restored_backup_repeats_no_epoch_that_was_seen_here() -> None:
     replica = following(lock)
     lock.put(released("x", 2))
 
-    assert replica.after(RETRY).epochs == [8]
+    assert replica.after(LEASE + 2 * RETRY).epochs == [8]
 
 
 def test_an_epoch_that_fits_no_token_is_not_granted() -> None:
@@ -508,7 +527,7 @@ def test_the_compare_and_set_is_on_the_very_view_that_was_decided_on() -> None:
     state, _ = decide(replica.state, Seen(sight_of(lock.standing)), 1000.0)
     lock.put(held("c", 8))  # while the floor is being read
     state, _ = decide(state, Hint("r100"), 1000.1)
-    state, (write,) = decide(state, FloorIs(8), 1000.2)
+    state, (write,) = decide(state, FloorIs(7), 1000.2)
 
     assert isinstance(write, Write)
     assert write.attempt.seen == released("b", 7, revision="r1")

@@ -73,7 +73,7 @@ class State:
     ``sight`` is the one view decisions are made on, with its compare-and-set token inside. ``changed_at`` is when *this*
     process saw that record change, or could read it again after an outage of its own. ``next_at`` is when to read (a standby)
     or write (a leader) next, ``not_before`` when to contend again after a failed attempt. ``pending`` are writes nobody
-    answered and that may still land. ``highest`` is the highest epoch ever seen here.
+    answered and that may still land. ``highest`` is the highest epoch ever seen or heard of here.
     """
 
     rules: Rules

@@ -27,7 +27,8 @@ def contends_at(state: State) -> float | None:
     """From when on this process may try to take the lock as it last saw it; ``None`` means never, as it stands.
 
     A ready process goes first. The one a release names goes at once; the others wait one retry period, because whoever was
-    chosen has rehearsed and its takeover is the fastest. An unready one waits one more.
+    chosen has rehearsed and its takeover is the fastest. An unready one waits one more. An outdated record's release and its
+    holder's death say nothing of who leads, who will find it within a lease: that is waited for.
     """
     retry = state.rules.timings.retry
     unready = 0.0 if state.ready else retry
@@ -36,6 +37,8 @@ def contends_at(state: State) -> float | None:
             return None
         case Unwritten():
             return state.changed_at + unready
+        case Free() if _outdated(state):
+            return state.changed_at + state.rules.timings.lease + unready
         case Free(_, _, successor):
             chosen = successor is None or successor == state.rules.holder or successor in dict(state.dead)
             return state.changed_at + (0.0 if chosen else retry) + unready
@@ -43,9 +46,17 @@ def contends_at(state: State) -> float | None:
             if any(attempt.landed_in(document) for attempt in state.pending):
                 return state.changed_at  # a write of ours that landed after all: nobody leads by it
             died_at = dict(state.dead).get(holder)
-            if died_at is not None:
+            if died_at is not None and not _outdated(state):
                 return died_at + unready
             return state.changed_at + lease_seconds + unready
+
+
+def _outdated(state: State) -> bool:
+    """Whether a higher epoch was granted than this record knows of: it was restored, and who leads is not who it names.
+
+    A client-go holder without a grant of ours has no epoch.
+    """
+    return isinstance(state.sight, Held | Free) and 0 < state.sight.epoch < state.highest
 
 
 def needs_reading(state: State) -> bool:
@@ -54,7 +65,7 @@ def needs_reading(state: State) -> bool:
     After an outage that hit everyone the leader must get its chance to renew first. A released lock and a dead holder need no
     clock, and the compare-and-set says whether they are still so.
     """
-    return isinstance(state.sight, Held) and state.sight.holder not in dict(state.dead)
+    return _outdated(state) or (isinstance(state.sight, Held) and state.sight.holder not in dict(state.dead))
 
 
 def stand_by(turn: Turn) -> None:
@@ -85,6 +96,12 @@ def _explain(turn: Turn) -> None:
     match turn.state.sight:
         case None:
             return
+        case Held(_, epoch) | Free(_, epoch) if _outdated(turn.state):
+            turn.because(
+                "waiting",
+                f"the lock says epoch {epoch}, but epoch {turn.state.highest} was granted before: a lease is waited for",
+                epoch=epoch,
+            )
         case Held(_, epoch, holder):
             turn.because("standing-by", f"{holder} leads with epoch {epoch}", epoch=epoch, leader=holder)
         case Free(_, epoch, successor):
@@ -107,21 +124,20 @@ def floor_unknown(turn: Turn, cause: str) -> None:
 
 def contend(turn: Turn, floor: int) -> None:
     """The floor is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
+    turn.put(role=Role.STANDBY, highest=max(floor, turn.state.highest))
     state = turn.state
     due = contends_at(state)
-    turn.put(role=Role.STANDBY)
     if state.stopping or state.sight is None or due is None or turn.now < due:
         return
-    highest = max(floor, state.highest)
-    epoch = 1 + max(highest, state.sight.epoch)
-    if isinstance(state.sight, Unwritten) and highest > 0:
+    epoch = 1 + max(state.highest, state.sight.epoch)
+    if isinstance(state.sight, Unwritten) and state.highest > 0:
         turn.put(not_before=turn.now + turn.timings.retry)
         gone = "missing" if state.sight.document is None else "empty"
         turn.because(
             "refused",
-            f"the lock is {gone}, but epoch {highest} was granted before: that is not free; restore the lock, or remove all of "
-            "this cluster's data",
-            floor=highest,
+            f"the lock is {gone}, but epoch {state.highest} was granted before: that is not free; restore the lock, or "
+            "remove all of this cluster's data",
+            floor=state.highest,
         )
     elif epoch > EPOCH_MAX:
         turn.put(not_before=turn.now + turn.timings.retry)
