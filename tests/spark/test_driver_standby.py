@@ -251,6 +251,27 @@ def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_fo
         assert (tmp_path / "checkpoints" / "mine" / "commits" / "0").exists()
 
 
+def test_a_leader_that_is_told_to_stop_does_not_wait_for_user_code_that_usually_takes_longer(tmp_path: Path) -> None:
+    """Three batches take an hour each by the driver's clock; the fourth has just begun."""
+    feed(tmp_path, 1, 2, 3, 4)
+    script = HEADER + (
+        "real, hours = time.monotonic, []\n"
+        "time.monotonic = lambda: real() + 3600.0 * len(hours)\n"
+        "def work(frame, batch):\n"
+        "    if batch < 3:\n"
+        "        return hours.append(batch)\n"
+        "    Path('entered').touch()\n"
+        "    while not Path('leave').exists(): time.sleep(0.02)\n"
+        "rows.writeStream.queryName('mine').foreachBatch(work).start().awaitTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        rig.until(tmp_path / "entered", "")
+        rig.say(Suspend(600.0))
+        assert not rig.wait_for(Suspended, timeout=60).clean
+        (tmp_path / "leave").touch()
+
+
 @pytest.mark.parametrize("empty", [True, False])
 def test_a_leader_that_is_told_to_stop_finishes_a_batch_only_if_it_is_empty(tmp_path: Path, empty: bool) -> None:
     """The window of the first day closes with the third: in the batch without rows that follows."""

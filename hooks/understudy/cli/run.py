@@ -149,7 +149,10 @@ def run(
         ),
     ] = False,
     stop_patience: Annotated[
-        float, typer.Option(help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish.")
+        float,
+        typer.Option(
+            help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish, if that may be enough."
+        ),
     ] = 0.5,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
     restart_delay: Annotated[

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import statistics
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -22,6 +25,18 @@ T = TypeVar("T")
 _LOOK = 0.02
 
 
+class Habit:
+    """How long one function of the user's took lately, in seconds."""
+
+    def __init__(self, took: Iterable[float] = ()) -> None:
+        self.took = deque(took, maxlen=5)
+
+    @property
+    def usual(self) -> float:
+        """The median of the last five; 0 while too little is known."""
+        return statistics.median(self.took) if len(self.took) > 2 else 0.0
+
+
 class Gatekeeper:
     """Asks the gate before every write and counts the user's code that runs behind it.
 
@@ -36,6 +51,7 @@ class Gatekeeper:
         self._on_held = on_held
         self._lock = threading.Lock()
         self._running = 0
+        self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
         self._changed = threading.Event()
         self.held = ""
         self.asked = False
@@ -83,8 +99,8 @@ class Gatekeeper:
             self.held = ""
 
     @contextmanager
-    def user_code(self) -> Iterator[None]:
-        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer.
+    def user_code(self, habit: Habit | None = None) -> Iterator[None]:
+        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``habit`` learns of it.
 
         The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
         driver while the user's function is about to write.
@@ -94,11 +110,25 @@ class Gatekeeper:
             try:
                 if self._standing() is State.OPEN:
                     self.asked = True
-                    yield
+                    with self._timed(habit or Habit()):
+                        yield
                     return
             finally:
                 self._count(-1)
             self.pass_through()
+
+    @contextmanager
+    def _timed(self, habit: Habit) -> Iterator[None]:
+        thread, began = threading.get_ident(), time.monotonic()
+        if thread in self._blocks:  # a writer in a `foreachBatch`
+            yield
+            return
+        self._blocks[thread] = began, habit
+        try:
+            yield
+        finally:
+            del self._blocks[thread]
+            habit.took.append(time.monotonic() - began)
 
     def gated(self, stock: Callable[P, T]) -> Callable[P, T]:
         """A writer that waits at the gate, and counts as the user's code while it runs."""
@@ -121,6 +151,11 @@ class Gatekeeper:
     @property
     def user_code_runs(self) -> bool:
         return self._running > 0
+
+    def may_end_within(self, seconds: float) -> bool:
+        """Whether any of the user's code that runs would, by its habit; what has none, or is overdue, may end at any time."""
+        by, blocks = time.monotonic() + seconds, list(self._blocks.values())
+        return not blocks or any(began + habit.usual <= by for began, habit in blocks)
 
     def occupy(self) -> None:
         """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""

@@ -20,7 +20,7 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
 from understudy.driver import libraries
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gatekeeper import Gatekeeper, Habit
 from understudy.driver.jvm import refuse_connect
 from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
@@ -125,9 +125,11 @@ def _patch_for_each(gatekeeper: Gatekeeper) -> None:
     stock_batch, stock_each = DataStreamWriter.foreachBatch, DataStreamWriter.foreach
 
     def for_each_batch(self: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        habit = Habit()
+
         @functools.wraps(func)
         def behind_the_gate(frame: DataFrame, batch: int) -> None:
-            with gatekeeper.user_code():
+            with gatekeeper.user_code(habit):
                 func(frame, batch)
 
         return stock_batch(self, behind_the_gate)

@@ -178,15 +178,16 @@ class Stage:
         """Hold new batches; say when none is running, or when ending is as good as waiting.
 
         A batch that is cut off is run again by the successor, which costs it nothing: it rehearsed just that. Only code of the
-        user's that runs now (``foreachBatch``, a writer) may mind being run twice, and gets ``patience`` seconds to finish. So do
-        batches without rows, where all are: the successor would have to run them before the first that has some.
+        user's that runs now (``foreachBatch``, a writer) may mind being run twice, and gets ``patience`` seconds to finish, unless
+        that is known to be too little. So do batches without rows, where all are: the successor would have to run them before the
+        first that has some.
         """
 
         def quiesce() -> None:
             until = time.monotonic() + patience
             clean = self._quiesced(_ALMOST_DONE_MS)
             if not clean and self.gatekeeper.user_code_runs:
-                clean = self._outwaited(until)
+                clean = self.gatekeeper.may_end_within(patience) and self._outwaited(until)
             elif not clean and not self._any_rows():
                 clean = self._quiesced(round(patience * 1000))
             self._say(Suspended(clean))
