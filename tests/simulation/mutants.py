@@ -196,13 +196,13 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "missing is not free where something was granted before",
-        (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and state.highest > 0:", "if False:"),
+        (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
         kinds=_HARM,
         by=558,
     ),
     _mutant(
         "an epoch is above the floor",
-        (f"{_FOLLOWING}:contend", "max(state.highest, state.sight.epoch)", "state.sight.epoch"),
+        (f"{_FOLLOWING}:contend", "max(highest, state.sight.epoch)", "state.sight.epoch"),
         kinds=_HARM,
         by=432,
     ),

@@ -382,12 +382,14 @@ def test_a_new_epoch_is_above_the_record_and_above_the_floor(record: int, floor:
     assert ready("a", Lock(released("b", record)), floor=floor).after(LEASE + RETRY).epochs == [epoch]
 
 
-@pytest.mark.parametrize("restored", [released("b", 7), released("b", 7, successor="a"), held("b", 7)])
+@pytest.mark.parametrize(
+    "restored", [released("b", 7), released("b", 7, successor="a"), held("b", 7), held("b", 7, lease=1.0)]
+)
 def test_a_restored_locks_release_and_its_holders_death_say_nothing_of_who_leads_now(restored: Document) -> None:
     replica = ready("a", Lock(restored), floor=8).hear(Evidence("b")).after(LEASE - 0.1)
 
     assert replica.sent == []
-    assert "epoch 8 was granted before" in replica.sentence("waiting")
+    assert "epoch 8 was granted:" in replica.sentence("waiting")
     assert replica.after(0.1 + RETRY).epochs == [9]
 
 
@@ -407,6 +409,14 @@ def test_a_restored_backup_repeats_no_epoch_that_was_seen_here() -> None:
     lock.put(released("x", 2))
 
     assert replica.after(LEASE + 2 * RETRY).epochs == [8]
+
+
+def test_once_the_data_are_removed_a_missing_lock_is_new() -> None:
+    replica = ready("a", Lock(), floor=5).after(LEASE)
+    assert replica.sent == []
+    replica.floor = 0
+
+    assert replica.after(2 * RETRY).epochs == [1]
 
 
 def test_an_epoch_that_fits_no_token_is_not_granted() -> None:

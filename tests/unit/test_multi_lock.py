@@ -104,6 +104,32 @@ def test_an_epoch_is_above_both_halves() -> None:
     virtually(run())
 
 
+def test_a_fleet_that_went_back_to_one_kind_and_comes_again_finds_the_lock_free_at_once() -> None:
+    """The second half stands as it was left, or was never written, and says nothing of the later epoch."""
+
+    async def lead_and_leave(member: Member) -> int:
+        await member.until(Role.LEADING)
+        await member.step_down(None)
+        member.die()
+        return member.driver.epochs[-1]
+
+    async def run(*, before: bool) -> None:
+        fleet = Fleet()
+        if before:
+            await lead_and_leave(fleet.multi("before"))
+        highest = await lead_and_leave(fleet.only_first("old"))
+
+        async def floor() -> int:
+            return highest
+
+        new = join(fleet.first, "new", second=fleet.second, floor=floor)
+        await new.until(Role.LEADING, within=FAST.retry)
+        assert new.driver.epochs == [highest + 1]
+
+    virtually(run(before=True))
+    virtually(run(before=False))
+
+
 def test_a_first_half_won_in_vain_is_given_back() -> None:
     """Somebody takes the second between our two writes: whoever waits for the first must not wait for us."""
 

@@ -12,8 +12,8 @@ def test_both_profiles_keep_their_own_rules() -> None:
     assert PROFILES["fast"].kill_after == pytest.approx(4.5)
 
 
-def test_an_application_costs_the_api_server_half_a_write_per_second_notes_included() -> None:
-    notes = 1 / drivers._COMMITS_NOTED_EVERY + 1 / roster._REFRESH
+def test_three_replicas_cost_the_api_server_half_a_write_per_second_notes_included() -> None:
+    notes = 1 / drivers._COMMITS_NOTED_EVERY + 2 / roster._REFRESH
     assert 1 / PROFILES["default"].retry + notes <= 0.5
 
 

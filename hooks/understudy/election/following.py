@@ -37,8 +37,8 @@ def contends_at(state: State) -> float | None:
             return None
         case Unwritten():
             return state.changed_at + unready
-        case Free() if _outdated(state):
-            return state.changed_at + state.rules.timings.lease + unready
+        case Held() | Free() if _outdated(state):
+            return state.changed_at + _longest_lease(state) + unready
         case Free(_, _, successor):
             chosen = successor is None or successor == state.rules.holder or successor in dict(state.dead)
             return state.changed_at + (0.0 if chosen else retry) + unready
@@ -46,7 +46,7 @@ def contends_at(state: State) -> float | None:
             if any(attempt.landed_in(document) for attempt in state.pending):
                 return state.changed_at  # a write of ours that landed after all: nobody leads by it
             died_at = dict(state.dead).get(holder)
-            if died_at is not None and not _outdated(state):
+            if died_at is not None:
                 return died_at + unready
             return state.changed_at + lease_seconds + unready
 
@@ -57,6 +57,12 @@ def _outdated(state: State) -> bool:
     A client-go holder without a grant of ours has no epoch.
     """
     return isinstance(state.sight, Held | Free) and 0 < state.sight.epoch < state.highest
+
+
+def _longest_lease(state: State) -> float:
+    """The record's or our own, whichever is longer: whoever leads may be of another profile than a backup's holder."""
+    named = state.sight.lease_seconds if isinstance(state.sight, Held) else 0.0
+    return max(named, state.rules.timings.lease)
 
 
 def needs_reading(state: State) -> bool:
@@ -99,7 +105,7 @@ def _explain(turn: Turn) -> None:
         case Held(_, epoch) | Free(_, epoch) if _outdated(turn.state):
             turn.because(
                 "waiting",
-                f"the lock says epoch {epoch}, but epoch {turn.state.highest} was granted before: a lease is waited for",
+                f"the lock says epoch {epoch}, but epoch {turn.state.highest} was granted: its leader, or a lease, is waited for",
                 epoch=epoch,
             )
         case Held(_, epoch, holder):
@@ -124,20 +130,25 @@ def floor_unknown(turn: Turn, cause: str) -> None:
 
 def contend(turn: Turn, floor: int) -> None:
     """The floor is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
-    turn.put(role=Role.STANDBY, highest=max(floor, turn.state.highest))
+    turn.put(role=Role.STANDBY)
+    highest = max(floor, turn.state.highest)
+    if isinstance(turn.state.sight, Held | Free):
+        turn.put(highest=highest)
+        if _outdated(turn.state):
+            turn.put(next_at=turn.now)  # perhaps only our view is old
     state = turn.state
     due = contends_at(state)
     if state.stopping or state.sight is None or due is None or turn.now < due:
         return
-    epoch = 1 + max(state.highest, state.sight.epoch)
-    if isinstance(state.sight, Unwritten) and state.highest > 0:
+    epoch = 1 + max(highest, state.sight.epoch)
+    if isinstance(state.sight, Unwritten) and highest > 0:
         turn.put(not_before=turn.now + turn.timings.retry)
         gone = "missing" if state.sight.document is None else "empty"
         turn.because(
             "refused",
-            f"the lock is {gone}, but epoch {state.highest} was granted before: that is not free; restore the lock, or "
+            f"the lock is {gone}, but epoch {highest} was granted before: that is not free; restore the lock, or "
             "remove all of this cluster's data",
-            floor=state.highest,
+            floor=highest,
         )
     elif epoch > EPOCH_MAX:
         turn.put(not_before=turn.now + turn.timings.retry)

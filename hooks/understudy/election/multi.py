@@ -9,7 +9,7 @@ what stands in first and second            what is seen
 the same                                   that
 a write of ``multi`` in first only         the second: the first is on its way, or was left behind by a crash
 someone else's live record in first        that record, as long as *either* changes: both have to be quiet for the longer lease
-nothing, or released, in first             the second
+nothing, or released, in first             the second; but the first, where another kind released a higher epoch there
 something unreadable in first              that: it is not free
 =========================================  ===================================================================================
 
@@ -137,9 +137,12 @@ def _seen(one: Document | None, two: Document | None) -> Document | None:
         return None
     grant = view_grant(one)
     ours = one is not None and grant is not None and grant.lock == KIND and _holder(one) in ("", grant.holder)
-    if one is None or ours or isinstance(sight_of(one), Free | Unwritten):
+    first, second = sight_of(one), sight_of(two)
+    if not ours and isinstance(first, Free) and isinstance(second, Free | Unwritten) and first.epoch > second.epoch:
+        shown = one  # the fleet went to ConfigMaps for a while, and the second knows nothing of that
+    elif one is None or ours or isinstance(first, Free | Unwritten):
         shown = two
-    elif two is not None and isinstance(sight_of(one), Held) and isinstance(sight_of(two), Held):
+    elif two is not None and isinstance(first, Held) and isinstance(second, Held):
         shown = _neither(one, two)
     else:
         shown = one

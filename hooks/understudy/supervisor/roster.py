@@ -17,7 +17,7 @@ from understudy.processes import boot_id
 from understudy.supervisor.places import Place
 
 #: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
-_REFRESH = 60.0
+_REFRESH = 120.0
 
 
 class Roster:
