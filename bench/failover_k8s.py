@@ -41,8 +41,6 @@ VARIANTS = ("understudy", "restart")
 #: Rounds a standby has rehearsed before its leader is killed: all of its warm-up, some four minutes, as in most takeovers there are.
 _WARM = 32
 
-#: How long nothing happens while requests are counted, in seconds: notes once a minute are to be among them.
-_QUIET_S = 180.0
 _SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MULTILINE)
 
 
@@ -125,7 +123,7 @@ def ready(production: Production) -> None:
     time.sleep(random.uniform(0.0, 1.0))
 
 
-def costs(production: Production) -> dict[str, float]:
+def costs(production: Production, lasting: float) -> dict[str, float]:
     """What all replicas send the API server per second while nothing happens: requests, writes and bytes."""
 
     def sent() -> Counter[str]:
@@ -136,7 +134,7 @@ def costs(production: Production) -> dict[str, float]:
         return total
 
     before, began = sent(), time.monotonic()
-    time.sleep(_QUIET_S)
+    time.sleep(lasting)
     seconds = time.monotonic() - began
     return {what: round((count - before[what]) / seconds, 3) for what, count in sent().items()}
 
@@ -166,6 +164,9 @@ def turn(production: Production, kinds: Sequence[str], times: Times) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=8, help="takeovers per kind and variant")
+    parser.add_argument(
+        "--quiet", type=float, default=300.0, help="seconds in which requests are counted; 0: they are not"
+    )
     options, wanted = asked(parser, KINDS["understudy"])
     cluster = attach(os.environ)
     if not cluster.local:
@@ -173,11 +174,13 @@ def main() -> int:
     out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
     sent: dict[str, float] = {}
-    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, wanted, times, sent)
+    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, options.quiet, wanted, times, sent)
     return concluded(out / "failover_k8s.json", times, VARIANTS, failed, sent_per_second=sent)
 
 
-def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Times, sent: dict[str, float]) -> int:
+def _run(
+    cluster: Cluster, directory: Path, n: int, quiet: float, wanted: set[str], times: Times, sent: dict[str, float]
+) -> int:
     failed = 0
 
     def production(name: str, **differs: Any) -> Production:
@@ -187,11 +190,12 @@ def _run(cluster: Cluster, directory: Path, n: int, wanted: set[str], times: Tim
     cluster.apply("default", manifests.namespace("bench-objects"))
     store = objects.install(cluster, "bench-objects")
     try:
-        quiet = production("bench-quiet", profile="default")
-        with playing(quiet):
-            ready(quiet)
-            sent |= costs(quiet)
-            _say(f"sent per second: {sent}")
+        if quiet:
+            counted = production("bench-quiet", profile="default")
+            with playing(counted):
+                ready(counted)
+                sent |= costs(counted, quiet)
+                _say(f"sent per second: {sent}")
         for number, share in enumerate(shares(n)):
             for variant in VARIANTS:
                 kinds = [kind for kind in KINDS[variant] if kind in wanted] * share

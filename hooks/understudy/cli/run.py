@@ -153,7 +153,7 @@ def run(
         typer.Option(
             help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish, if that may be enough."
         ),
-    ] = 0.5,
+    ] = 0.3,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
     restart_delay: Annotated[
         float, typer.Option(help="Seconds before a driver is started again; doubles with each failure, up to a minute.")

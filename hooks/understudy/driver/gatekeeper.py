@@ -51,6 +51,7 @@ class Gatekeeper:
         self._on_held = on_held
         self._lock = threading.Lock()
         self._running = 0
+        self._occupied = False
         self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
         self._changed = threading.Event()
         self.held = ""
@@ -152,13 +153,14 @@ class Gatekeeper:
     def user_code_runs(self) -> bool:
         return self._running > 0
 
-    def may_end_within(self, seconds: float) -> bool:
+    def may_end_by(self, until: float) -> bool:
         """Whether any of the user's code that runs would, by its habit; what has none, or is overdue, may end at any time."""
-        by, blocks = time.monotonic() + seconds, list(self._blocks.values())
-        return not blocks or any(began + habit.usual <= by for began, habit in blocks)
+        blocks = list(self._blocks.values())
+        return self._occupied or not blocks or any(began + habit.usual <= until for began, habit in blocks)
 
     def occupy(self) -> None:
         """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""
+        self._occupied = True
         self._count(+1)
 
     def _standing(self) -> State:

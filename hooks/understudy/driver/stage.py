@@ -187,7 +187,7 @@ class Stage:
             until = time.monotonic() + patience
             clean = self._quiesced(_ALMOST_DONE_MS)
             if not clean and self.gatekeeper.user_code_runs:
-                clean = self.gatekeeper.may_end_within(patience) and self._outwaited(until)
+                clean = self.gatekeeper.may_end_by(until) and self._outwaited(until)
             elif not clean and not self._any_rows():
                 clean = self._quiesced(round(patience * 1000))
             self._say(Suspended(clean))

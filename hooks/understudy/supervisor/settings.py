@@ -36,7 +36,7 @@ class RunSettings:
     rehearse_every: float = 30.0
     rehearse_rows: int = 10_000_000
     rehearse_bytes: int = 2 * 10**9
-    stop_patience: float = 0.5
+    stop_patience: float = 0.3
     restart_attempts: int = 10
     restart_delay: float = 1.0
     restart_window: float = 600.0
