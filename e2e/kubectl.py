@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -157,19 +158,24 @@ class Cluster:
             [*command, "port-forward", f"service/{service}", f":{port}"],
             env=self.environment(),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         with forwarding:
+            assert forwarding.stdout is not None
+            # It says a line for each connection, and stands still when nobody reads two thousand of them.
+            reading = threading.Thread(target=deque, args=(forwarding.stdout, 0), daemon=True)
             try:
-                assert forwarding.stdout is not None
-                assert forwarding.stderr is not None
-                found = re.search(r"127\.0\.0\.1:(\d+)", forwarding.stdout.readline())
+                said = forwarding.stdout.readline()
+                found = re.search(r"127\.0\.0\.1:(\d+)", said)
                 if found is None:
-                    raise NoCluster(f"port-forward to {service}: {forwarding.stderr.read().strip()}")
+                    raise NoCluster(f"port-forward to {service}: {said.strip()}")
+                reading.start()
                 yield int(found.group(1))
             finally:
                 forwarding.terminate()
+                if reading.ident is not None:
+                    reading.join()
 
     def apply(self, namespace: str, *objects: Mapping[str, Any]) -> None:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
