@@ -165,7 +165,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=8, help="takeovers per kind and variant")
     parser.add_argument(
-        "--quiet", type=float, default=300.0, help="seconds in which requests are counted; 0: they are not"
+        "--quiet",
+        type=float,
+        default=300.0,
+        help="seconds in which requests are counted, a few minutes for what is noted every other; 0: none are",
     )
     options, wanted = asked(parser, KINDS["understudy"])
     cluster = attach(os.environ)
@@ -174,12 +177,17 @@ def main() -> int:
     out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
     sent: dict[str, float] = {}
-    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options.n, options.quiet, wanted, times, sent)
+    failed = _run(cluster, out / time.strftime("k8s-%H%M%S"), options, wanted, times, sent)
     return concluded(out / "failover_k8s.json", times, VARIANTS, failed, sent_per_second=sent)
 
 
 def _run(
-    cluster: Cluster, directory: Path, n: int, quiet: float, wanted: set[str], times: Times, sent: dict[str, float]
+    cluster: Cluster,
+    directory: Path,
+    options: argparse.Namespace,
+    wanted: set[str],
+    times: Times,
+    sent: dict[str, float],
 ) -> int:
     failed = 0
 
@@ -190,13 +198,13 @@ def _run(
     cluster.apply("default", manifests.namespace("bench-objects"))
     store = objects.install(cluster, "bench-objects")
     try:
-        if quiet:
+        if options.quiet:
             counted = production("bench-quiet", profile="default")
             with playing(counted):
                 ready(counted)
-                sent |= costs(counted, quiet)
+                sent |= costs(counted, options.quiet)
                 _say(f"sent per second: {sent}")
-        for number, share in enumerate(shares(n)):
+        for number, share in enumerate(shares(options.n)):
             for variant in VARIANTS:
                 kinds = [kind for kind in KINDS[variant] if kind in wanted] * share
                 random.shuffle(kinds)

@@ -31,9 +31,9 @@ class Lead(Protocol):
         """Wait until this replica leads, then run the block; its value is the token. Raises ``LeadershipLost``.
 
         A leader that is told to stop waits for a block that has begun, for as long as ``--stop-patience`` says (in a
-        ``foreachBatch`` only if that one usually ends within it). *Not* guaranteed:
-        that a block runs once. A successor's script begins at its first line, and a leader that is frozen in a block goes on with it
-        when it thaws; the token is for whoever must not mind.
+        ``foreachBatch`` only if that one usually ends within it). *Not* guaranteed: that a block runs once. A successor's script
+        begins at its first line, and a leader that is frozen in a block goes on with it when it thaws; the token is for whoever
+        must not mind.
         """
         ...
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -24,12 +24,15 @@ T = TypeVar("T")
 #: Seconds between two looks at the page while waiting; a grant also wakes waiters at once.
 _LOOK = 0.02
 
+#: Stands for them among the threads that run the user's code; no thread's.
+_EXECUTORS = 0
+
 
 class Habit:
     """How long one function of the user's took lately, in seconds."""
 
-    def __init__(self, took: Iterable[float] = ()) -> None:
-        self.took = deque(took, maxlen=5)
+    def __init__(self) -> None:
+        self.took: deque[float] = deque(maxlen=5)
 
     @property
     def usual(self) -> float:
@@ -51,7 +54,6 @@ class Gatekeeper:
         self._on_held = on_held
         self._lock = threading.Lock()
         self._running = 0
-        self._occupied = False
         self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
         self._changed = threading.Event()
         self.held = ""
@@ -156,11 +158,11 @@ class Gatekeeper:
     def may_end_by(self, until: float) -> bool:
         """Whether any of the user's code that runs would, by its habit; what has none, or is overdue, may end at any time."""
         blocks = list(self._blocks.values())
-        return self._occupied or not blocks or any(began + habit.usual <= until for began, habit in blocks)
+        return not blocks or any(began + habit.usual <= until for began, habit in blocks)
 
     def occupy(self) -> None:
         """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""
-        self._occupied = True
+        self._blocks[_EXECUTORS] = time.monotonic(), Habit()
         self._count(+1)
 
     def _standing(self) -> State:

@@ -1,0 +1,68 @@
+"""How long a leader that is told to stop has reason to wait for the user's code that runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy.clock import instant
+from understudy.driver.gatekeeper import Gatekeeper, Habit
+from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.token import Token
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def gatekeeper(tmp_path: Path) -> Gatekeeper:
+    """Of a leader whose gate stays open."""
+    now = instant()
+    GateWriter(tmp_path / "gate").publish(View(State.OPEN, Token(1, 1), now.plus(HOUR), now.plus(HOUR), now.plus(HOUR)))
+    Activity(tmp_path / "gate.activity", create=True)
+    return Gatekeeper(tmp_path / "gate", tmp_path / "job.py", lambda _: None)
+
+
+def taking(*seconds: float) -> Habit:
+    habit = Habit()
+    habit.took.extend(seconds)
+    return habit
+
+
+@pytest.mark.parametrize(
+    ("took", "within", "may"),
+    [
+        ((HOUR, HOUR, HOUR), 60.0, False),
+        ((HOUR, HOUR, HOUR), 2 * HOUR, True),
+        ((0.0, HOUR, 0.0), 60.0, True),
+        ((HOUR, HOUR), 60.0, True),
+    ],
+    ids=["usually longer", "usually shorter", "once longer", "hardly known"],
+)
+def test_code_may_end_in_time_unless_it_usually_takes_longer(
+    gatekeeper: Gatekeeper, took: tuple[float, ...], within: float, may: bool
+) -> None:
+    with gatekeeper.user_code(taking(*took)):
+        assert gatekeeper.may_end_by(time.monotonic() + within) is may
+
+
+def test_a_writer_in_a_function_ends_no_sooner_than_the_function(gatekeeper: Gatekeeper) -> None:
+    with gatekeeper.user_code(taking(HOUR, HOUR, HOUR)), gatekeeper.user_code():
+        assert not gatekeeper.may_end_by(time.monotonic() + 60.0)
+
+
+def test_code_on_executors_may_end_at_any_time_beside_a_function_that_will_not(gatekeeper: Gatekeeper) -> None:
+    gatekeeper.occupy()
+
+    with gatekeeper.user_code(taking(HOUR, HOUR, HOUR)):
+        assert gatekeeper.may_end_by(time.monotonic() + 60.0)
+
+
+def test_a_function_becomes_known_by_being_run(gatekeeper: Gatekeeper) -> None:
+    habit = Habit()
+    for _ in range(7):
+        with gatekeeper.user_code(habit):
+            pass
+
+    assert len(habit.took) == 5
