@@ -18,11 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter, StatefulProcessor, StatefulProcessorHandle, StreamingQuery
 
+from tests.spark import quick
 from tests.spark.fence_env import fence_jar
 
 Query = Callable[[DataFrame], DataFrame]
-#: What makes a short run short: no optimizing compiler, no second look at Spark's own classes.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -36,7 +35,9 @@ def spark_session(master: str = "local[2]") -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", f"{QUICK_START} -Dlog4j2.configurationFile={log_configuration()}")
+        .config(
+            "spark.driver.extraJavaOptions", f"{quick.java_options()} -Dlog4j2.configurationFile={log_configuration()}"
+        )
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", "/tmp/understudy-rehearsal-warehouse")
         .getOrCreate()

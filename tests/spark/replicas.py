@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from typer.testing import CliRunner
 
 from bench.tails import parse_event
+from tests.spark import quick
+from understudy.cli.main import app
 
 PATIENCE = 180.0
 
@@ -42,7 +45,16 @@ class Replicas:
     def start(self, *options: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
         with (self.home / f"replica-{len(self.started)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [*self.command("run"), "--profile", "fast", *options, "--master", master, "job.py"],
+                [
+                    *self.command("run"),
+                    "--profile",
+                    "fast",
+                    *options,
+                    *quick.submit_options(),
+                    "--master",
+                    master,
+                    "job.py",
+                ],
                 cwd=self.home,
                 env={**os.environ, "TMPDIR": str(self.temporary)},
                 stdout=log,
@@ -56,8 +68,9 @@ class Replicas:
         return [sys.executable, "-m", "understudy.cli.main", what, "--ha-dir", str(self.home / "ha")]
 
     def status(self) -> dict[str, Any]:
-        done = subprocess.run([*self.command("status"), "--json"], capture_output=True, text=True, check=False)
-        return dict(json.loads(done.stdout)) if done.returncode == 0 else {"replicas": [], "leader": None, "epoch": 0}
+        """What the command prints; in this process, for a fresh one each time would take a processor from the replicas."""
+        done = CliRunner().invoke(app, ["status", "--ha-dir", str(self.home / "ha"), "--json"])
+        return dict(json.loads(done.stdout)) if done.exit_code == 0 else {"replicas": [], "leader": None, "epoch": 0}
 
     def leader(self) -> int:
         """The pid of the leader's supervisor."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from tests.spark import quick
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, find_java, spark_version
 from understudy.fencing.gate import Activity, GateWriter, State, View
@@ -94,6 +95,7 @@ class Rig:
                 "spark.ui.enabled=false",
                 "--conf",
                 "spark.sql.shuffle.partitions=2",
+                *quick.submit_options(),
                 *submit,
             ],
         )
