@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.spark import quick
 from tests.spark.rig import Rig
 from understudy.environment import find_java
 from understudy.messages import Ended
@@ -47,7 +49,11 @@ def test_a_checkpoint_of_plain_spark_runs_under_understudy_and_back(tmp_path: Pa
         (tmp_path / "in" / f"{number}.json").write_text(f'{{"id": 7}}\n{{"id": {number}}}\n')
         if plainly:
             (tmp_path / "job.py").write_text(SCRIPT)
-            environment = {"JAVA_HOME": str(find_java().home), "PATH": "/usr/bin:/bin"}
+            environment = {
+                "JAVA_HOME": str(find_java().home),
+                "PATH": "/usr/bin:/bin",
+                "PYSPARK_SUBMIT_ARGS": shlex.join([*quick.submit_options(), "pyspark-shell"]),
+            }
             subprocess.run([sys.executable, "job.py"], cwd=tmp_path, env=environment, check=True, capture_output=True)
         else:
             with Rig(tmp_path, SCRIPT) as rig:

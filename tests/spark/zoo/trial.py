@@ -23,7 +23,7 @@ from bench import documents, kills, observer, procs
 from bench.deployment import MARK, Deployment, Replica, kill_marked
 from bench.production import understudy
 from bench.tails import FenceLog
-from tests.spark import kafka
+from tests.spark import kafka, quick
 from tests.spark.zoo.exhibits import CONNECTORS, Exhibit
 from tests.spark.zoo.feeds import feed, messages
 from tests.spark.zoo.sinks import Rows
@@ -32,11 +32,10 @@ SCRIPTS = Path(__file__).parent / "scripts"
 HOOKS = Path(__file__).parents[3] / "hooks"
 CLUSTER = "zoo"
 
-#: Small and quick to start: two JVMs of three do nothing but rehearse, and all share two cores. After each kill one compiles
-#: its code anew, for which the second compiler takes half of all the time, and is never done.
+#: Small. Each trial adds what makes a JVM quick to start: two of three do nothing but rehearse, and all share two cores. After each
+#: kill one compiles its code anew, for which the second compiler takes half of all the time, and is never done.
 SPARK = shlex.split(
     "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
-    " --driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
 )
 
 #: Topics to write to, by the directory that a script runs in.
@@ -104,7 +103,7 @@ class Trial:
             "PYSPARK_PYTHON": sys.executable,
             "UNDERSTUDY_LOG": "json",
         }
-        self._spark = [*SPARK, *exhibit.submit()]
+        self._spark = [*SPARK, "--driver-java-options", quick.java_options(), *exhibit.submit()]
         self._parties: list[Deployment] = []
         self._broker: kafka.Broker | None = None
         self._fence = FenceLog(home / "ha" / CLUSTER / "log")
