@@ -226,8 +226,11 @@ def test_user_code_that_runs_is_counted_and_a_gate_that_reopens_lets_it_on(tmp_p
 def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_for_no_other_query(
     tmp_path: Path,
 ) -> None:
+    """However long it would wait for a commit: the other query's never comes."""
     feed(tmp_path, 1)
     script = HEADER + (
+        "from understudy.driver import stage\n"
+        "stage._COMMIT_MS = 600_000\n"
         "def write(batch, number):\n"
         "    Path('entered').touch()\n"
         "    while not Path('leave').exists(): time.sleep(0.02)\n"

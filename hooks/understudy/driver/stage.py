@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
@@ -199,7 +200,22 @@ class Stage:
         while self.gatekeeper.user_code_runs and time.monotonic() < until:
             if self._quiesced(_LOOK_MS):
                 return True
-        return not self.gatekeeper.user_code_runs and self._quiesced(_COMMIT_MS)
+        commit_by = time.monotonic() + _COMMIT_MS / 1000
+        while not self.gatekeeper.user_code_runs and self._user_batch_in_flight() and time.monotonic() < commit_by:
+            self._quiesced(_LOOK_MS)
+        return self._quiesced(0)
+
+    def _user_batch_in_flight(self) -> bool:
+        """Whether a query with a ``foreachBatch`` has a batch that is not committed."""
+        with self._lock:
+            roots = {
+                each.checkpoint.removeprefix("file:") for each in self._deferred if each.sink.kind == "foreachbatch"
+            }
+        try:
+            state = json.loads(self._jvm.dev.understudy.fence.Fence.state())
+        except Py4JJavaError:  # what cannot be looked into counts as in flight, as it does for the fence
+            return True
+        return any(each["root"] in roots and each["in_flight"] >= 0 for each in state["roots"])
 
     def _any_rows(self) -> bool:
         """Whether a query has rows in its batch, or has failed: then its batch stays in flight."""
