@@ -25,6 +25,8 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "superseded": ("Warning", "GenerationSuperseded"),
     "stopped-for": ("Warning", "ReplicaRefused"),
     "unreachable": ("Warning", "LockUnreachable"),
+    "unnoted": ("Warning", "DocumentNotWritten"),
+    "unpublished": ("Warning", "DocumentNotWritten"),
     "document-large": ("Warning", "DocumentLarge"),
 }
 #: The API server's limit for a note, in characters.
