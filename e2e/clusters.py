@@ -8,8 +8,9 @@ confirmed by repeating its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _HARMLESS = re.compile(r"kind-.+|minikube|lab")
 
@@ -82,3 +83,24 @@ def choose(wishes: Wishes, *, current_context: str, kind: bool, root: bool) -> C
 
 def is_harmless(context: str) -> bool:
     return _HARMLESS.fullmatch(context) is not None
+
+
+def is_ready(node: Mapping[str, Any]) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
+
+
+def takes_pods(node: Mapping[str, Any]) -> bool:
+    """Any pod: kind's control plane takes none that does not tolerate its taint, unless it is the only node."""
+    taints = node["spec"].get("taints") or ()
+    return is_ready(node) and all(taint["effect"] == "PreferNoSchedule" for taint in taints)
+
+
+def too_few(nodes: Iterable[Mapping[str, Any]], *, everything: bool) -> Refused | None:
+    """``everything``: tests that drain a node and that want an executor on another than its driver are to run as well."""
+    there, wanted = sum(map(takes_pods, nodes)), 2 if everything else 1
+    if there >= wanted:
+        return None
+    return Refused(
+        f"{there} of its nodes takes pods, and these tests want {wanted}"
+        + (": make e2e is content with one, and without KUBECONFIG a cluster is made for them" if there else "")
+    )

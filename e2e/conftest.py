@@ -6,8 +6,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,12 @@ def namespace(request: pytest.FixtureRequest, cluster: Cluster, _probe: None) ->
     module = re.sub(r"[^a-z0-9]+", "-", request.path.stem.removeprefix("test_").lower())
     with _namespace(request, cluster, f"e2e-{module}-{secrets.token_hex(2)}") as name:
         yield name
+
+
+@pytest.fixture(scope="session")
+def another_namespace(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[[str], AbstractContextManager[str]]:
+    """Makes one of this name, and takes it away: for modules that want more than ``namespace``."""
+    return partial(_namespace, request, cluster)
 
 
 @pytest.fixture(scope="session")

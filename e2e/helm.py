@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from e2e.cluster.build import KUBE
 from e2e.cluster.layout import REPOSITORY, Layout
-from e2e.kubectl import Cluster, Failed, NoCluster
+from e2e.kubectl import Cluster, Failed, NoCluster, find
 
 CHARTS = REPOSITORY / "charts"
 NAMES = tuple(sorted(path.parent.name for path in CHARTS.glob("*/Chart.yaml")))
@@ -72,9 +70,7 @@ class Helm:
 
 
 def find_helm(layout: Layout) -> str:
-    """Ours where it was compiled, as ``find_kubectl`` finds its own."""
-    ours = KUBE.built(layout) / "helm"
-    found = str(ours) if ours.exists() else shutil.which("helm")
+    found = find("helm", layout)
     if found is None:
         raise NoCluster("no helm: install it, or run tools/setup.sh cluster, which compiles one")
     return found

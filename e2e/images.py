@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from e2e.cluster.layout import REPOSITORY
 from e2e.kubectl import NoCluster, run
 
+UNDERSTUDY = "understudy:dev"
 FLIGHTS = "understudy-flights:dev"
 #: Another image of the same job, to roll out.
 NEXT_FLIGHTS = "understudy-next-flights:e2e"
@@ -24,14 +26,39 @@ _ARCHIVES = REPOSITORY / "build" / "e2e" / "images"
 def build() -> None:
     """The image, and the example's on top of it. What has not changed takes seconds."""
     subprocess.run(["make", "image"], cwd=REPOSITORY, check=True)
-    subprocess.run(["docker", "build", "--quiet", "--tag", FLIGHTS, "examples"], cwd=REPOSITORY, check=True)
+    check()
+    docker_build("--tag", FLIGHTS, "examples")
+
+
+def check(program: Path = REPOSITORY / "hooks" / "image" / "check", kept: Path = _ARCHIVES) -> None:
+    """Run the image as a strict cluster would, once for each of its versions: that takes a minute or two."""
+    identity, checked = _identity(UNDERSTUDY), kept / "checked"
+    if checked.exists() and checked.read_text(encoding="utf-8") == identity:
+        return
+    subprocess.run([str(program), UNDERSTUDY], check=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    checked.write_text(identity, encoding="utf-8")
+
+
+def docker_build(*arguments: str, dockerfile: str = "") -> None:
+    """Without attestations, which change an image's digest every time, and which its archive names and does not hold.
+
+    So ``kind load`` fails with them: https://github.com/kubernetes-sigs/kind/issues/3795. Docker 29 adds them by default.
+    """
+    subprocess.run(
+        ["docker", "build", "--quiet", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "BUILDX_NO_DEFAULT_ATTESTATIONS": "1"},
+        input=dockerfile,
+        text=True,
+        check=True,
+    )
 
 
 def next_flights() -> Path:
     """The example's image with one variable more: another digest, the same job."""
     _identity(FLIGHTS)
-    command = ["docker", "build", "--quiet", "--tag", NEXT_FLIGHTS, "-"]
-    subprocess.run(command, input=f"FROM {FLIGHTS}\nENV ROLLED_OUT=1\n", text=True, check=True)
+    docker_build("--tag", NEXT_FLIGHTS, "-", dockerfile=f"FROM {FLIGHTS}\nENV ROLLED_OUT=1\n")
     return saved(NEXT_FLIGHTS)
 
 
@@ -40,17 +67,15 @@ def kafka(name: str) -> Path:
     target = {KAFKA_FLIGHTS: "flights", BROKER: "broker"}[name]
     _identity(FLIGHTS)
     subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), "kafka"], check=True)
-    command = ["docker", "build", "--quiet", "--target", target, "--tag", name, "--file", "e2e/kafka/Dockerfile"]
-    subprocess.run([*command, "build/kafka"], cwd=REPOSITORY, check=True)
+    docker_build("--target", target, "--tag", name, "--file", "e2e/kafka/Dockerfile", "build/kafka")
     return saved(name)
 
 
 def companions() -> Path:
     """Stands in for the images of two charts: versitygw and ZooKeeper, where those have them."""
-    _identity("understudy:dev")
+    _identity(UNDERSTUDY)
     subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), "companions"], cwd=REPOSITORY, check=True)
-    command = ["docker", "build", "--quiet", "--tag", COMPANIONS, "--file", "e2e/companions/Dockerfile"]
-    subprocess.run([*command, "build/companions"], cwd=REPOSITORY, check=True)
+    docker_build("--tag", COMPANIONS, "--file", "e2e/companions/Dockerfile", "build/companions")
     return saved(COMPANIONS)
 
 

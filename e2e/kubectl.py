@@ -36,12 +36,13 @@ class NoCluster(Exception):
 
 
 class Failed(Exception):
-    """A command that ended with another status than 0; ``said`` is what it wrote to standard error."""
+    """A command that ended with another status than 0; ``said`` is what it wrote to standard error, ``printed`` the rest."""
 
-    def __init__(self, command: Sequence[str], status: int, said: str) -> None:
+    def __init__(self, command: Sequence[str], status: int, said: str, printed: str = "") -> None:
         super().__init__(f"{' '.join(command)} ended with {status}: {said.strip()}")
         self.status = status
         self.said = said
+        self.printed = printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Cluster:
             command, env=self.environment(), input=stdin, capture_output=True, text=True, timeout=timeout, check=False
         )
         if done.returncode:
-            raise Failed(["kubectl", *arguments], done.returncode, done.stderr)
+            raise Failed(["kubectl", *arguments], done.returncode, done.stderr, done.stdout)
         return done.stdout
 
     def environment(self) -> dict[str, str]:
@@ -261,37 +262,32 @@ def attach(environ: Mapping[str, str]) -> Cluster:
 
 def _only(program: str, kubeconfig: str, context: str) -> str:
     """A kubeconfig with this context alone: what the tests start uses the current one, and must not find another."""
-    command = [
-        program,
-        "--kubeconfig",
-        kubeconfig,
-        "--context",
-        context,
-        "config",
-        "view",
-        "--minify",
-        "--flatten",
-        "--raw",
-    ]
+    given = Cluster(program, kubeconfig, context, local=False, owned=False)
     target = REPOSITORY / "build" / "e2e" / "kubeconfig"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.touch(mode=0o600)
-    target.write_text(run(command, timeout=30), encoding="utf-8")
+    target.write_text(given.kubectl("config", "view", "--minify", "--flatten", "--raw"), encoding="utf-8")
     return str(target)
 
 
-def find_kubectl(layout: Layout) -> str:
+def find(program: str, layout: Layout) -> str | None:
     """Ours where it was compiled: of the same version as the local cluster."""
-    ours = KUBE.built(layout) / "kubectl"
-    found = str(ours) if ours.exists() else shutil.which("kubectl")
+    ours = KUBE.built(layout) / program
+    return str(ours) if ours.exists() else shutil.which(program)
+
+
+def find_kubectl(layout: Layout) -> str:
+    found = find("kubectl", layout)
     if found is None:
         raise NoCluster("no kubectl: install it, or run tools/setup.sh cluster, which compiles one")
     return found
 
 
 def current_context(program: str, kubeconfig: str) -> str:
-    command = [program, "--kubeconfig", kubeconfig, "config", "current-context"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    # the option of that name takes one file, the variable a list of them
+    environment = {**os.environ, "KUBECONFIG": kubeconfig}
+    command = [program, "config", "current-context"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def run(command: Sequence[str], *, timeout: float) -> str:

@@ -52,11 +52,17 @@ class Stricken(Deployed):
                 f" *sh\\ -c*) ;; {VICTIMS[kind]}) date +%s.%N; kill -{number} ${{p#/proc/}} ;; esac; done"
             )
         command = ["exec", pod["metadata"]["name"], "-n", self.namespace, "--", "sh", "-c", script]
+        asked = time.time()
         try:
-            said = self.cluster.kubectl(*command)
-        except Refused as ended:  # as it killed itself, too
-            said = ended.said
-        return float(said.split()[0])
+            printed = self.cluster.kubectl(*command)
+        except Refused as ended:
+            # The shell went along with its container, perhaps before anybody had read what it printed.
+            if not ended.printed and ended.status != 128 + signal.SIGKILL:
+                raise
+            printed = ended.printed or str(asked)
+        if not printed:
+            raise Failed(f"{kind}: no such process in {pod['metadata']['name']}")
+        return float(printed.split()[0])
 
     def delete(self, pod: Any, *, force: bool = False) -> float:
         """As ``kubectl delete pod`` does, with and without ``--force --grace-period=0``. When it was asked, s since 1970."""

@@ -3,7 +3,7 @@
 #
 #   tools/load-image.sh IMAGE
 #
-# Exit 3: another kind of cluster; its images come from a registry.
+# Exit 1: it could not be brought there; 3: another kind of cluster, whose images come from a registry.
 set -euo pipefail
 
 image=${1:?"load-image: say which image"}
@@ -12,7 +12,13 @@ context=$(kubectl config current-context 2>/dev/null) || {
     exit 3
 }
 case $context in
-    kind-*) kind load docker-image "$image" --name "${context#kind-}" ;;
+    kind-*)
+        kind load docker-image "$image" --name "${context#kind-}" || {
+            echo "load-image: if a content digest was not found, build $image again with BUILDX_NO_DEFAULT_ATTESTATIONS=1" \
+                "in the environment (https://github.com/kubernetes-sigs/kind/issues/3795)" >&2
+            exit 1
+        }
+        ;;
     minikube) minikube image load "$image" ;;
     *)
         echo "load-image: $context takes its images from a registry. Push $image there, and name it in the stack's \`image\`" >&2
