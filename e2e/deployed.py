@@ -72,8 +72,24 @@ class Deployed:
         return str(self.lease()["spec"].get("holderIdentity") or "")
 
     def epoch(self) -> int:
-        annotations = self.lease()["metadata"].get("annotations") or {}
-        return int(json.loads(annotations["understudy.dev/grant"])["body"]["token_epoch"])
+        return self.grant()[0]
+
+    def grant(self) -> tuple[int, str]:
+        """Epoch and holder of one moment; nobody holds a lock that was released."""
+        lease = self.lease()
+        annotations = lease["metadata"].get("annotations") or {}
+        epoch = int(json.loads(annotations["understudy.dev/grant"])["body"]["token_epoch"])
+        return epoch, str(lease["spec"].get("holderIdentity") or "")
+
+    def record(self) -> dict[str, Any]:
+        """What the job's document says of it: who runs it, under which token, of which generation."""
+        text = self._ask(f"configmaps/{CLUSTER}-{CLUSTER}")["data"]["job"]
+        found: dict[str, Any] = json.loads(text)["body"]
+        return found
+
+    def generation(self) -> int:
+        """The number of the newest generation that has led."""
+        return int(self.record()["generation"]["number"])
 
     def leader(self) -> Any:
         """The leader's pod."""

@@ -27,6 +27,9 @@ from e2e.strikes import Stricken
 
 QUERIES = ("delays", "flights")
 
+#: The Deployment's number for a ReplicaSet.
+_REVISION = "deployment.kubernetes.io/revision"
+
 #: Days per second while nothing happens, and around a kill, when rows must be waiting for whoever comes next.
 CALM, BUSY = 0.1, 1.0
 
@@ -79,6 +82,8 @@ class Production(Stricken):
     courier: Courier = field(init=False)
     proxy: Proxy = field(init=False)
     takeovers: list[Takeover] = field(default_factory=list)
+    #: Epoch and holder of the lock, each time that a commit was waited for and came.
+    led: list[tuple[int, str]] = field(default_factory=list)
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
@@ -153,6 +158,14 @@ class Production(Stricken):
         self.cluster.kubectl("delete", "deployment", CLUSTER, "-n", self.namespace, "--wait=true")
         self.wait_for(lambda: not self.pods(), "pods that are gone", 60)
 
+    def rolled_out(self) -> int:
+        """The number of the newest generation, once all pods are of it and one of them leads."""
+        command = ("rollout", "status", f"deployment/{CLUSTER}", "-n", self.namespace, "--timeout=400s")
+        self.cluster.kubectl(*command, timeout=420)
+        newest = max(int(each["metadata"]["annotations"][_REVISION]) for each in self.get("replicasets")["items"])
+        self.wait_for(lambda: self.generation() == newest, f"generation {newest}", PATIENCE)
+        return newest
+
     @contextmanager
     def running(self) -> Iterator[Self]:
         try:
@@ -204,10 +217,25 @@ class Production(Stricken):
             self.delete(standby)
         self.wait_for(lambda: not misplaced(), wanted, PATIENCE)
 
+    def quiet(self) -> None:
+        """No more input, and no batch that runs."""
+        # With a foreachBatch running, a leader that cannot renew is killed: nothing else can hold the user's code.
+        self.feed.per_second = 0
+        time.sleep(3)
+        self.wait_for(lambda: not self.courier.in_flight(), "the last batch to end", PATIENCE)
+
     def goes_on(self, since: float) -> None:
         """Somebody commits rows after ``since``, whoever that is."""
         if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:
             raise Failed("nobody went on")
+        self._note()
+
+    def _note(self) -> int:
+        """The epoch of whoever has just committed; ``finish`` wants all of them."""
+        epoch, holder = self.grant()
+        if holder:
+            self.led.append((epoch, holder))
+        return epoch
 
     # Killing.
 
@@ -252,7 +280,7 @@ class Production(Stricken):
         commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken) + self.courier.lag_s, patience)
         if commit is None:
             raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
-        takeover = Takeover(kind, commit.seen - at, self.epoch(), self.courier.look_s)
+        takeover = Takeover(kind, commit.seen - at, self._note(), self.courier.look_s)
         self.takeovers.append(takeover)
         self.feed.per_second = CALM
         return takeover
@@ -262,7 +290,8 @@ class Production(Stricken):
     def finish(self, within: float = 240) -> Sequence[Comparison]:
         """Feed the rest of the year and the closing file; every sink against one batch query over the same files.
 
-        Rows and takeovers are kept beside the logs, whatever the test makes of them.
+        Rows, takeovers and epochs are kept beside the logs, whatever the test makes of them. Raises ``Failed`` if an epoch was
+        seen that does not fit the others.
         """
         self.feed.per_second = 0
         self.feed.feed_now(DAYS)
@@ -271,10 +300,12 @@ class Production(Stricken):
         sinks = self.logs / "sinks"
         self.courier.fetch_sinks(sinks)
         compared = verify_apart(self.courier.input, sinks, self.logs / "verify.log")
-        for name, found in (("rows", compared), ("takeovers", self.takeovers)):
+        for name, found in (("rows", compared), ("takeovers", self.takeovers), ("epochs", self.led)):
             (self.logs / f"{name}.json").write_text(
                 json.dumps([repr(each) for each in found], indent=1), encoding="utf-8"
             )
+        if not in_order(self.led, self.takeovers):
+            raise Failed(f"epochs are not in order; see {self.logs}/epochs.json and takeovers.json")
         return compared
 
     def _closed(self) -> bool:
@@ -295,6 +326,12 @@ class Production(Stricken):
         if self.topic:
             return observer.messages_read(checkpoint) >= self.feed.rows + 1  # which ends the windows
         return observer.files_read(checkpoint) >= self.feed.files
+
+
+def in_order(led: Sequence[tuple[int, str]], takeovers: Sequence[Takeover]) -> bool:
+    """Whether no epoch was lower than one before it, none had two holders, and each takeover had one of its own."""
+    epochs, taken = [epoch for epoch, _ in led], [each.epoch for each in takeovers]
+    return epochs == sorted(epochs) and len(set(led)) == len(set(epochs)) and taken == sorted(set(taken))
 
 
 def counted(compared: Sequence[Comparison]) -> dict[str, tuple[int, int, int]]:

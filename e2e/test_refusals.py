@@ -90,6 +90,20 @@ def test_a_role_without_the_documents(cluster: Cluster, job: Job) -> None:
     )
 
 
+def test_a_role_that_lets_nobody_write(cluster: Cluster, job: Job) -> None:
+    role = deployments.role(job)
+    rules = [{**rule, "verbs": [verb for verb in rule["verbs"] if verb != "patch"]} for rule in role["rules"]]
+    cluster.apply(job.namespace, {**role, "rules": rules}, deployments.deployment(job))
+    code, said = last_words(cluster, job)
+    assert code == 4
+    assert f"may not patch configmaps {job.namespace}/refused-replicas" in said
+    assert (
+        f"Add patch on configmaps with resourceNames [refused-replicas] to the HA Role of namespace {job.namespace}"
+        in said
+    )
+    assert untouched(cluster, job)
+
+
 def test_a_role_without_the_lock_is_waited_for_and_said(cluster: Cluster, job: Job) -> None:
     """It may be given back at any time: the replica goes on asking, and leads by nothing else meanwhile."""
     cluster.apply(job.namespace, deployments.role(job, without="leases"), deployments.deployment(job))

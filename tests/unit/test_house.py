@@ -18,17 +18,40 @@ LOCKS = sorted((HOUSE / "requirements").glob("*.txt"))
 PIN = re.compile(r"^([a-z0-9.-]+)==([^ ;]+)", re.MULTILINE)
 
 
-def imported_by(file: Path) -> set[str]:
-    """The top-level packages a file imports, wherever in it."""
+#: What says who leads, what was committed, and when.
+OBSERVERS = (
+    *("bench/observer.py", "bench/procs.py", "bench/data.py"),
+    *("e2e/courier.py", "e2e/objects.py", "e2e/deployed.py", "e2e/strikes.py"),
+)
+
+
+def names_in(file: Path) -> set[str]:
+    """What a file imports, wherever in it: modules, and names that may be modules."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
-                found.update(alias.name.partition(".")[0] for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                found.add(module.partition(".")[0])
+                found.update(alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                found.update((module, *(f"{module}.{alias.name}" for alias in names)))
             case _:
                 pass
+    return found
+
+
+def imported_by(file: Path) -> set[str]:
+    """The top-level packages a file imports, wherever in it."""
+    return {name.partition(".")[0] for name in names_in(file)}
+
+
+def reached_from(file: Path) -> set[Path]:
+    """The file, and what it imports from beside the package, directly or not."""
+    found, news = set[Path](), {file}
+    while news:
+        found |= news
+        names = {name.replace(".", "/") for each in news for name in names_in(each)}
+        paths = {HOUSE / path for name in names for path in (f"{name}.py", f"{name}/__init__.py")}
+        news = {path for path in paths if path.is_file()} - found
     return found
 
 
@@ -101,6 +124,23 @@ def test_an_example_is_a_script_as_users_write_it(script: Path) -> None:
 
 def test_the_observer_of_the_demo_imports_nothing_of_ours() -> None:
     assert imported_by(HOUSE / "bench" / "observer.py").isdisjoint({"understudy", "bench", "examples"})
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_what_times_takeovers_in_a_cluster_reaches_nothing_of_ours(observer: str) -> None:
+    for each in reached_from(HOUSE / observer):
+        assert imported_by(each).isdisjoint({"understudy", "infra", "examples"}), each
+
+
+def test_a_production_reaches_what_is_ours_only_where_it_is_deployed() -> None:
+    made = HOUSE / "e2e" / "deployments.py"
+
+    names = {name.replace(".", "/") for name in names_in(HOUSE / "e2e" / "production.py")}
+    asked = {path for name in names if (path := HOUSE / f"{name}.py").is_file()}
+
+    assert made in asked
+    for each in {reached for path in asked - {made} for reached in reached_from(path)}:
+        assert imported_by(each).isdisjoint({"understudy", "infra"}), each
 
 
 def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
