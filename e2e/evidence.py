@@ -29,16 +29,15 @@ _QUESTIONS = {
 }
 
 
-def collect(cluster: Cluster, test: str, namespaces: Collection[str]) -> Path:
-    """Of these namespaces and of all others that are ours, unless ``test`` is one of these and asks for itself.
+def collect(cluster: Cluster, test: str, namespaces: Collection[str], *, others: bool = True) -> Path:
+    """Of these namespaces, and of all ``others`` that are ours.
 
     Never raises for a cluster that does not answer: what it said instead is written down.
     """
     directory = DIRECTORY / re.sub(r"[^A-Za-z0-9_.-]+", "-", test).strip("-")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "nodes.txt").write_text(_ask(cluster, "get", "nodes", "--output=wide"))
-    others = [] if test in namespaces else _others(cluster, namespaces)
-    for namespace in (*namespaces, *others):
+    for namespace in (*namespaces, *(_others(cluster, namespaces) if others else ())):
         place = directory / namespace
         place.mkdir(exist_ok=True)
         for file, question in _QUESTIONS.items():

@@ -87,7 +87,7 @@ def heartbeat(
 
     ``own_volume``: it needs one. ``by``: see ``stack``.
     """
-    cluster.load(images.saved("understudy:dev"))
+    cluster.load(images.saved(images.UNDERSTUDY))
     cluster.load(images.companions())
     namespace = f"e2e-heartbeat-{secrets.token_hex(2)}"
     directory = evidence.DIRECTORY / namespace
@@ -102,7 +102,7 @@ def heartbeat(
         try:
             yield Heartbeat(cluster, namespace, made, {**given, **here, **keys, "storageClass": storage_class, **over})
         finally:
-            evidence.collect(cluster, namespace, [namespace])
+            evidence.collect(cluster, namespace, [namespace], others=False)
             cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=true", timeout=120)
 
 

@@ -84,7 +84,7 @@ def saved(name: str) -> Path:
     archive = _ARCHIVES / f"{name.partition(':')[0]}-{_identity(name)[:16]}.tar"
     if not archive.exists():
         _ARCHIVES.mkdir(parents=True, exist_ok=True)
-        for old in _ARCHIVES.glob(f"{name.partition(':')[0]}-*.tar"):
+        for old in _ARCHIVES.glob(f"{name.partition(':')[0]}-{'[0-9a-f]' * 16}.tar"):
             old.unlink()
         partial = archive.with_suffix(".part")
         run(["docker", "save", "--output", str(partial), name], timeout=300)

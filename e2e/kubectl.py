@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -311,13 +311,17 @@ def await_value(look: Callable[[], T | None], seconds: float, otherwise: str, in
 
 @contextmanager
 def looking(look: Callable[[], T]) -> Iterator[list[T]]:
-    """What ``look`` found, once before and a few times a second meanwhile; raises what it raised, at the end."""
+    """What ``look`` found, once before and a few times a second meanwhile; raises what it raised, at the end.
+
+    A server that does not answer is asked again.
+    """
     found = [look()]
     ended = threading.Event()
 
     def look_again() -> None:
         while not ended.wait(0.2):
-            found.append(look())
+            with suppress(OSError):
+                found.append(look())
 
     with ThreadPoolExecutor(1) as threads:
         looks = threads.submit(look_again)

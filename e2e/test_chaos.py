@@ -16,8 +16,8 @@ from e2e.kubectl import await_value, looking
 from e2e.production import BUSY, CALM, WHOLE, Production, counted
 from e2e.test_failover import freeze_and_thaw
 
-#: Longer than a rollout takes, in seconds: what is left of the year lasts for it, and for the tests after it.
-ROLLOUT = 300.0
+#: Longer than a rollout takes, in seconds, and days that are left for the tests after it.
+ROLLOUT, LATER = 200.0, 120
 
 
 def test_a_pod_that_is_deleted_by_force(production: Production) -> None:
@@ -53,7 +53,7 @@ def test_an_image_rolled_out_under_load_and_rolled_back(production: Production) 
     production.ready()
     for step, command in enumerate(("set", "undo")):
         epoch = production.epoch()
-        production.feed.per_second = min(BUSY, production.feed.left / ROLLOUT)
+        production.feed.per_second = min(BUSY, max(CALM, (production.feed.left - LATER) / (2 * ROLLOUT)))
         with looking(production.generation) as led:
             if command == "set":
                 production.deploy(image=images.NEXT_FLIGHTS)
@@ -134,8 +134,9 @@ def test_a_document_is_harmed(production: Production, which: str, harm: str) -> 
                 lambda: bool(told(production, "ReplicaRefused", name, at)), "a newcomer to ask for it", PATIENCE
             )
         case _:
+            old = {pod["metadata"]["uid"] for pod in production.pods()}
             production.delete(standby(production))
-            production.wait_for(lambda: bool(production.standings()), "a newcomer to write into it", PATIENCE)
+            production.wait_for(lambda: written(production) - old != set(), "a newcomer to write into it", PATIENCE)
     production.goes_on(time.time())
     if which != "lock":  # only its owner may say what stood there: put it back, as an operator would
         restored = {key: kept[key] for key in ("apiVersion", "kind", "data") if key in kept}
@@ -149,6 +150,11 @@ def granted(production: Production) -> bool:
     with suppress(KeyError, TypeError, ValueError):
         return production.grant()[1] != ""
     return False
+
+
+def written(production: Production) -> set[str]:
+    """The pods that say in the replicas' document how they stand."""
+    return {each["holder"].partition("_")[0] for each in production.standings()}
 
 
 def standby(production: Production) -> Any:
@@ -201,11 +207,17 @@ def test_every_document_is_lost(production: Production) -> None:
 
 @pytest.mark.parametrize("resource", ["leases", "configmaps"])
 def test_a_permission_is_taken_away_and_given_back(production: Production, resource: str) -> None:
+    """Nobody is demoted for it: a leader that cannot renew pauses, and one that cannot note its commits says so."""
     before = production.ready()
-    holder = production.holder()
-    production.quiet()
+    holder, taken = production.holder(), time.time()
+    if resource == "leases":
+        production.quiet()
     production.cluster.apply(production.namespace, deployments.role(production.job, without=resource))
-    time.sleep(15)
+    if resource == "leases":
+        time.sleep(15)
+    else:
+        job = f"{CLUSTER}-{CLUSTER}"
+        production.wait_for(lambda: bool(told(production, "DocumentNotWritten", job, taken)), "a word of it", 90)
     production.cluster.apply(production.namespace, deployments.role(production.job))
     given = time.time()
     production.feed.per_second = CALM

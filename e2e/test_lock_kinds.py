@@ -41,6 +41,7 @@ def test_the_job_goes_on_under_another_lock(production: Production, kind: str, l
     production.rolled_out()
     production.goes_on(time.time())
     assert epoch(production) > before
+    production.led.append((epoch(production), production.record()["holder"]))
     production.wait_for(lambda: held(production) == locks, f"a leader that holds {locks}", 30)
 
 

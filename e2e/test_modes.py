@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {"executors": 1, "executorMemory": "512m"}
 @pytest.fixture(scope="module")
 def master(cluster: Cluster) -> Iterator[str]:
     """URL of a Spark master with one worker, which has room for the executors of two drivers."""
-    cluster.load(images.saved("understudy:dev"))
+    cluster.load(images.saved(images.UNDERSTUDY))
     name = f"e2e-spark-{secrets.token_hex(2)}"
     url = f"spark://master.{name}.svc:7077"
     cluster.apply("default", manifests.namespace(name))

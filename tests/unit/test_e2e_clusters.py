@@ -19,6 +19,7 @@ from e2e.cluster.image import image_names, write_image
 from e2e.cluster.layout import REPOSITORY
 from e2e.clusters import Choice, Given, Kind, Local, Refused, Wishes, choose, takes_pods, too_few
 from e2e.kubectl import current_context
+from tests.unit.programs import program
 
 
 def chosen(*, kind: bool = False, root: bool = True, current: str = "", **wishes: str) -> Choice:
@@ -30,12 +31,6 @@ def node(*effects: str, ready: str = "True") -> dict[str, Any]:
     taints = {"taints": [{"key": "any", "effect": effect} for effect in effects]} if effects else {}
     conditions = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}]
     return {"spec": taints, "status": {"conditions": conditions}}
-
-
-def program(path: Path, script: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
 
 
 class TestAGivenCluster:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from e2e import images
+from tests.unit.programs import program
 
 BUILD = Path(__file__).parents[2] / "hooks" / "image" / "build"
 
-DOCKER = """#!/bin/sh
+DOCKER = """\
 case "$1 $*" in
     build*) echo "$BUILDX_NO_DEFAULT_ATTESTATIONS $*" >>{noted} ;;
     *Server.Arch*) echo amd64 ;;
@@ -19,13 +20,6 @@ case "$1 $*" in
     *.Id*) cat {identity} ;;
 esac
 """
-
-
-def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-    return path
 
 
 @pytest.fixture
@@ -68,7 +62,7 @@ class TestAttestations:
 class TestTheImageIsTried:
     @pytest.mark.parametrize(("then", "times"), [("one", 1), ("another", 2)])
     def test_once_for_each_of_its_versions(self, noted: Path, tmp_path: Path, then: str, times: int) -> None:
-        tried = program(tmp_path / "check", f"#!/bin/sh\necho $* >>{tmp_path / 'tried'}\n")
+        tried = program(tmp_path / "check", f"echo $* >>{tmp_path / 'tried'}")
 
         images.check(tried, tmp_path / "kept")
         (tmp_path / "identity").write_text(f"sha256:{then}\n")
@@ -78,8 +72,8 @@ class TestTheImageIsTried:
 
     def test_again_after_it_has_failed(self, noted: Path, tmp_path: Path) -> None:
         with pytest.raises(subprocess.CalledProcessError):
-            images.check(program(tmp_path / "check", "#!/bin/sh\nexit 1\n"), tmp_path / "kept")
+            images.check(program(tmp_path / "check", "exit 1"), tmp_path / "kept")
 
-        images.check(program(tmp_path / "check", f"#!/bin/sh\ntouch {tmp_path / 'tried'}\n"), tmp_path / "kept")
+        images.check(program(tmp_path / "check", f"touch {tmp_path / 'tried'}"), tmp_path / "kept")
 
         assert (tmp_path / "tried").exists()

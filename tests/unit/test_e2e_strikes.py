@@ -11,6 +11,7 @@ from e2e.deployed import Failed
 from e2e.kubectl import Cluster
 from e2e.kubectl import Failed as Refused
 from e2e.strikes import Stricken
+from tests.unit.programs import program
 
 POD = {"metadata": {"name": "flights-0", "labels": {}}}
 ENDED = "echo 'command terminated with exit code 137' >&2; exit 137"
@@ -21,8 +22,7 @@ class Struck(Stricken):
 
     def __init__(self, directory: Path, script: str) -> None:
         kubectl = directory / "kubectl"
-        kubectl.write_text(f"#!/bin/sh\n{script}\n")
-        kubectl.chmod(0o755)
+        program(kubectl, script)
         self.cluster = Cluster(str(kubectl), "config", "kind-a", local=False, owned=False)
         self.namespace = "somewhere"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -201,6 +202,23 @@ def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
         ReplicaStore(store, "replicas"), place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False
     )
     assert not asyncio.run(roster.may_begin_again(rehearsed=False, urgent=True))
+
+
+def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
+    place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+    store, lines = MemoryDocumentStore(MemoryServer()), io.StringIO()
+
+    async def tell() -> None:
+        documents = ReplicaStore(store, "replicas")
+        await documents.join("job")
+        log = Log(stream=lines)
+        roster = Roster(documents, place, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
+        for held, reachable in (("a", False), ("b", False), ("c", True), ("d", False)):
+            store.reachable = reachable
+            await roster.publish(Standing(held, True, "live", 1, 1.0, ""), 1.0, leads=False)
+
+    asyncio.run(tell())
+    assert lines.getvalue().count("unpublished: ") == 2
 
 
 @pytest.mark.parametrize(

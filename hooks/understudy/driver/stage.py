@@ -200,9 +200,11 @@ class Stage:
         while self.gatekeeper.user_code_runs and time.monotonic() < until:
             if self._quiesced(_LOOK_MS):
                 return True
-        commit_by = time.monotonic() + _COMMIT_MS / 1000
-        while not self.gatekeeper.user_code_runs and self._user_batch_in_flight() and time.monotonic() < commit_by:
-            self._quiesced(_LOOK_MS)
+        if self.gatekeeper.user_code_runs:
+            return False
+        commit_by = min(time.monotonic(), until) + _COMMIT_MS / 1000
+        while (left := commit_by - time.monotonic()) > 0 and self._user_batch_in_flight():
+            self._quiesced(min(_LOOK_MS, round(left * 1000)))
         return self._quiesced(0)
 
     def _user_batch_in_flight(self) -> bool:

@@ -47,6 +47,8 @@ _YIELD = 15.0
 _COMMITS_NOTED_EVERY = 60.0
 #: How long the elector has to find out whether somebody leads, before a standby warms up, in seconds.
 _LOOK_FIRST = 1.0
+#: Beyond its patience a driver waits for the commit of what has ended in time (``_COMMIT_MS`` of its stage) and then says so; seconds.
+_COMMIT = 0.2
 #: Seconds between two looks at whether a standby has become too old.
 _LOOK_FRESH = 5.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
@@ -96,6 +98,7 @@ class Drivers:
         self._freshness = Freshness(settings.standby_max_age, settings.submit, place.mounts, clock)
         self._due: Due | None = None
         self._suspended = asyncio.Event()
+        self._unnoted = ""  # what was said last of why something is not in the job's document
         self._standby_failures = 0
 
     # Its start.
@@ -219,8 +222,14 @@ class Drivers:
         """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
         try:
             await write
-        except (LeadershipLost, DocumentError) as error:
-            self._log.say("unnoted", str(error))
+        except LeadershipLost as lost:
+            self._log.say("overtaken", str(lost))
+        except DocumentError as error:
+            if str(error) != self._unnoted:
+                self._unnoted = str(error)
+                self._log.say("unnoted", self._unnoted)
+        else:
+            self._unnoted = ""
 
     # Its end.
 
@@ -229,7 +238,7 @@ class Drivers:
         if self.seat.driver is not None:
             self.seat.driver.say(Suspend(self._settings.stop_patience))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + 0.2)
+                await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + _COMMIT)
 
     async def bury(self) -> None:
         """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""

@@ -42,6 +42,7 @@ class Roster:
         self._holder = place.holder
         self._published: Replica | None = None
         self._published_at = 0.0
+        self._unpublished = ""  # what was said last of why not
 
     def began(self) -> None:
         """A script of ours begins from the top."""
@@ -73,9 +74,11 @@ class Roster:
             gone = [each.holder for each in await self._others() if self._is_dead(each)]
             await self._replicas.publish(entry, gone)
         except UnderstudyError as error:
-            self._log.say("unpublished", str(error))
+            if str(error) != self._unpublished:
+                self._unpublished = str(error)
+                self._log.say("unpublished", self._unpublished)
             return
-        self._published, self._published_at = entry, self._clock.now()
+        self._published, self._published_at, self._unpublished = entry, self._clock.now(), ""
 
     async def leave(self) -> None:
         with suppress(UnderstudyError):
