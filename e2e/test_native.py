@@ -45,22 +45,29 @@ def test_an_executor_on_another_node_that_dies_in_the_middle_of_a_batch_costs_no
 ) -> None:
     epoch, holder = production.epoch(), production.holder()
     production.feed.per_second = BUSY
-    survived = next(
-        (seen for _ in range(5) if (seen := committed_without(production, elsewhere(production, holder)))), None
-    )
+    survived = next((seen for _ in range(5) if (seen := committed_without_one(production, holder))), None)
     assert survived is not None, "every executor died between two batches"
     production.goes_on(survived)
     production.feed.per_second = CALM
     assert (production.epoch(), production.holder()) == (epoch, holder)
 
 
-def committed_without(production: Production, executor: Any) -> float | None:
-    """When the batch was committed in which this executor died; ``None`` if it had been committed before."""
+def committed_without_one(production: Production, holder: str) -> float | None:
+    """When the batch was committed in which an executor of another node died; ``None`` if it had been committed before."""
+    executor = elsewhere(production, holder)
     batch = await_value(production.courier.in_flight, PATIENCE, "no batch was ever in flight")
     at = production.strike(executor, "container")
     commit = production.watch.first(lambda each: (each.query, each.batch) == batch, PATIENCE)
     assert commit is not None, "the batch was never committed"
-    return commit.seen if commit.seen > at else None
+    if commit.seen > at:
+        return commit.seen
+    uid = executor["metadata"]["uid"]
+    production.wait_for(
+        lambda: uid not in {each["metadata"]["uid"] for each in executors(production, holder)},
+        "the kubelet's word that the executor is dead",
+        PATIENCE,
+    )
+    return None
 
 
 def elsewhere(production: Production, holder: str) -> Any:
