@@ -38,8 +38,8 @@ KINDS = {
 }
 VARIANTS = ("understudy", "restart")
 
-#: Rounds a standby has rehearsed before its leader is killed: half of its warm-up, a minute and a half after its start.
-_WARM = 16
+#: Rounds a standby has rehearsed before its leader is killed: all of its warm-up, some four minutes, as in most takeovers there are.
+_WARM = 32
 
 _SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MULTILINE)
 
