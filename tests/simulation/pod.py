@@ -103,13 +103,15 @@ class Pod:
 
         def evidence(
             replicas: ReplicaStore,
-            leader: Callable[[], str | None],
+            holder: Callable[[], str | None],
+            *,
             dead: Callable[[str], None],
             doomed: Callable[[str], None],
+            leaving: Callable[[], None],
         ) -> Evidence:
             del replicas
-            del doomed  # a signal comes unannounced
-            self.evidence = Evidence(self, leader, dead)
+            del doomed, leaving  # a signal comes unannounced
+            self.evidence = Evidence(self, holder, dead)
             return self.evidence
 
         async def close() -> None:

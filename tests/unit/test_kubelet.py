@@ -123,14 +123,20 @@ class Pods:
         await asyncio.sleep(3600)
 
 
+LEAVES = "the leader leaves"
+
+
 def told(pods: Pods, *, own: str = "ours", holder: str = HOLDER) -> tuple[list[str], list[str]]:
-    """Who was reported dead, and why we are doomed, by a watch over ``pods``."""
+    """Who was reported dead, and who doomed, we with the reason, by a watch over ``pods``."""
     dead: list[str] = []
     doomed: list[str] = []
 
+    def leaving() -> None:
+        doomed.append(LEAVES)
+
     async def watch() -> None:
         api: Any = pods
-        watching = KubeletWatch(api, "flights", own, lambda: holder, dead.append, doomed.append, Log())
+        watching = KubeletWatch(api, "flights", own, lambda: holder, dead.append, doomed.append, leaving, Log())
         with suppress(TimeoutError):
             await asyncio.wait_for(watching.run(), 0.2)
 
@@ -160,10 +166,13 @@ def test_the_last_word_of_a_pod_that_was_deleted_counts() -> None:
     assert told(Pods([RUNNING], deleted, stored=Answer(404, {}))) == ([HOLDER], [])
 
 
-def test_the_deletion_of_the_own_pod_is_told_once_and_that_of_others_is_not() -> None:
+def test_the_deletion_of_the_own_pod_is_told_once_so_is_the_leaders_and_that_of_others_is_not() -> None:
     going = {**RUNNING, "metadata": GOING["metadata"]}
     modified = {"type": "MODIFIED", "object": going}
-    assert told(Pods([RUNNING], modified, modified), own=UID) == ([], ["the deletion of its pod"])
-    assert told(Pods([going]), own=UID) == ([], ["the deletion of its pod"])
-    assert told(Pods([RUNNING], modified)) == ([], [])
+    for pods in (Pods([RUNNING], modified, modified), Pods([going])):
+        assert told(pods, own=UID) == ([], ["the deletion of its pod"])
+    for pods in (Pods([RUNNING], modified, modified), Pods([going])):
+        assert told(pods) == ([], [LEAVES])
+    assert told(Pods([RUNNING], modified), holder="somebody-else_start") == ([], [])
+    assert told(Pods([RUNNING], modified), holder="") == ([], [])
     assert told(Pods([RUNNING]), own=UID) == ([], [])

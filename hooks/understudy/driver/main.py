@@ -38,6 +38,7 @@ from understudy.messages import (
     Hello,
     Message,
     Reclaim,
+    Rest,
     Revoked,
     Suspend,
     decode,
@@ -64,7 +65,7 @@ class Channel:
         except OSError:
             return
 
-    def listen(self, stage: Stage) -> None:
+    def listen(self, stage: Stage, rehearsals: Rehearsals) -> None:
         with self._socket.makefile("rb") as lines:
             for line in lines:
                 match decode(line):
@@ -74,6 +75,8 @@ class Channel:
                         stage.reclaim()
                     case Revoked():
                         stage.revoked()
+                    case Rest(seconds):
+                        rehearsals.rest(seconds)
                     case Suspend(patience):
                         stage.suspend(patience)
                     case other:
@@ -98,7 +101,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     accumulators.install(lambda: rehearsals.playing)
     lead.install(Leading(gatekeeper))
     make_importable(spec.submit)
-    threading.Thread(target=channel.listen, args=(stage,), name="supervisor", daemon=True).start()
+    threading.Thread(target=channel.listen, args=(stage, rehearsals), name="supervisor", daemon=True).start()
     try:
         code, error = _play(script, spec.arguments, stage.suspect)
         if code == 0 and gatekeeper.asked:

@@ -40,8 +40,12 @@ _ENOUGH = 5.0
 _READ = ("live", "throwaway")
 
 
+class _BrokenOff(Exception):
+    """The round is over before it has begun."""
+
+
 class Rehearsals:
-    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more."""
+    """Owns the rehearsal thread of one driver. ``cancel`` is final: after a grant nothing is rehearsed any more. ``rest`` is not."""
 
     def __init__(
         self,
@@ -62,6 +66,8 @@ class Rehearsals:
         self._deferred: list[Deferred] = []
         self._running: dict[int, Any] = {}
         self._cancelled = threading.Event()
+        self._rests = 0
+        self._rest_until = 0.0
         self._wake = threading.Event()
         self._last_added = 0.0
         self._held = ""
@@ -115,6 +121,20 @@ class Rehearsals:
         for rehearsal in running:
             threading.Thread(target=rehearsal.cancel, daemon=True).start()
 
+    def rest(self, seconds: float) -> None:
+        """Break off the round that is under way, which counts for nothing, and begin none for so long. Waits for nothing.
+
+        For when a takeover is about to come: what a cancelled round still has to end would take its processors.
+        """
+        with self._lock:
+            self._rests += 1
+            self._rest_until = time.monotonic() + seconds
+            running = list(self._running.values()) if self._playing else []
+            if self._playing:
+                self._running = {}
+        for rehearsal in running:
+            threading.Thread(target=rehearsal.close, daemon=True).start()
+
     def _run(self) -> None:
         while not self._held and time.monotonic() - self._last_added < _QUIET and not self._cancelled.is_set():
             self._wake.wait(0.1)
@@ -126,15 +146,27 @@ class Rehearsals:
             return
         done = 0
         while not self._cancelled.is_set():
-            done += 1
+            rests, left = self._resting()
+            if left > 0:
+                self._cancelled.wait(left)
+                continue
             began = time.monotonic()
-            failed = self._round(done)
+            try:
+                failed = self._round(done + 1, rests)
+            except _BrokenOff:
+                continue
+            done += 1
             pause = self.pause(done, time.monotonic() - began, failed=failed)
             if pause and not self._cancelled.is_set():
                 # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
                 self._deferred[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
             if self._cancelled.wait(pause):
                 return
+
+    def _resting(self) -> tuple[int, float]:
+        """How often there was a rest until now, and the seconds that are left of the last."""
+        with self._lock:
+            return self._rests, self._rest_until - time.monotonic()
 
     def pause(self, done: int, seconds: float, *, failed: bool) -> float:
         """Seconds to the next round, after one that took ``seconds``."""
@@ -166,17 +198,23 @@ class Rehearsals:
             return ""
         return f"{place} has changed since the script read it" if place else ""
 
-    def _round(self, number: int) -> bool:
-        """One round of every query, all at the same time as in a takeover. True if it failed."""
+    def _round(self, number: int, rests: int) -> bool:
+        """One round of every query, all at the same time as in a takeover. True if it failed.
+
+        Raises ``_BrokenOff`` when there have been more than ``rests`` rests: its end says nothing.
+        """
         began = time.monotonic()
         with self._lock:
+            if self._rests != rests:
+                raise _BrokenOff
+            self._playing = True
             cast = list(self._deferred)
         how: dict[int, str] = {}
         errors: dict[int, str] = {}
 
         def play(index: int, deferred: Deferred) -> None:
             try:
-                rehearsal = self._rehearsal(index, deferred)
+                rehearsal = self._rehearsal(index, deferred, rests)
                 known = rehearsal.bytesRead()
                 try:
                     played = json.loads(rehearsal.round())
@@ -190,12 +228,14 @@ class Rehearsals:
                 errors[index] = str(java.getMessage() if java is not None else error)
 
         players = [threading.Thread(target=play, args=item) for item in enumerate(cast)]
-        self._playing = True
         for player in players:
             player.start()
         for player in players:
             player.join()
-        self._playing = False
+        with self._lock:
+            self._playing = False
+            if self._rests != rests:
+                raise _BrokenOff
         if self._cancelled.is_set():
             return True
         kinds = ",".join(sorted(set(how.values())))
@@ -204,8 +244,10 @@ class Rehearsals:
         self._say(Standing(self._held, not errors, kinds, number, seconds, reason, self._outdated()))
         return bool(errors)
 
-    def _rehearsal(self, index: int, deferred: Deferred) -> Any:
+    def _rehearsal(self, index: int, deferred: Deferred, rests: int) -> Any:
         with self._lock:
+            if self._rests != rests:
+                raise _BrokenOff
             rehearsal = self._running.get(index)
         if rehearsal is None:
             jvm = deferred.session._jvm  # noqa: SLF001
@@ -215,9 +257,13 @@ class Rehearsals:
                 deferred.table,
                 deferred.scene.java_conf,
                 deferred.checkpoint,
-                f"{self._scratch}/q{index}",
+                f"{self._scratch}/q{index}.{rests}",  # what was broken off may still be clearing its own away
                 self._mode,
             )
             with self._lock:
+                if self._rests != rests:
+                    raise _BrokenOff
                 self._running[index] = rehearsal
+            if self._cancelled.is_set():
+                rehearsal.cancel()
         return rehearsal

@@ -24,6 +24,7 @@ from understudy.messages import (
     Ended,
     Hello,
     Message,
+    Rest,
     Roots,
     Standing,
     Started,
@@ -230,6 +231,12 @@ class Drivers:
                 self._log.say("unnoted", self._unnoted)
         else:
             self._unnoted = ""
+
+    def rest(self) -> None:
+        """A standby leaves its processors to a takeover that is about to come, whoever it is that takes over."""
+        if self.seat.driver is not None and self._term.epoch is None:
+            # By then the leader has stopped in order and released its lock, or has lost it.
+            self.seat.driver.say(Rest(self._settings.stop_patience + self._settings.timings.lease))
 
     # Its end.
 

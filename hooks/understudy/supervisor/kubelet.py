@@ -49,7 +49,7 @@ class KubeletWatch:
     """Reports the end of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody.
 
     ``doomed`` is told once that the pod of uid ``own`` is being deleted: nobody can take that back, and the kubelet's SIGTERM comes
-    only once it has heard of it, too (0.2 s later, seen).
+    only once it has heard of it, too (0.2 s later, seen). ``leaving`` is told the same, once, of a holder that is somebody else.
     """
 
     def __init__(
@@ -60,14 +60,15 @@ class KubeletWatch:
         holder: Callable[[], str | None],
         dead: Callable[[str], None],
         doomed: Callable[[str], None],
+        leaving: Callable[[], None],
         log: Log,
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._holder = holder
         self._dead = dead
-        self._own, self._doomed = own, doomed
-        self._told = False
+        self._own, self._doomed, self._leaving = own, doomed, leaving
+        self._told: set[str] = set()  # uids of pods
         self._log = log
         self._pods: dict[str, Json] | None = None  # by uid; None before the first list
         self._reported: set[str] = set()
@@ -110,7 +111,7 @@ class KubeletWatch:
         if answer.status != 200:
             raise OSError(answer.reason)
         self._pods = {pod["metadata"]["uid"]: pod for pod in answer.body["items"]}
-        self._look_at_own()
+        self._look_at_deletions()
         await self._look()
         version = answer.body["metadata"]["resourceVersion"]
         async for event in self._api.watch(path, labelSelector=selector, resourceVersion=version):
@@ -118,7 +119,7 @@ class KubeletWatch:
             match event["type"]:
                 case "ADDED" | "MODIFIED":
                     self._pods[pod["metadata"]["uid"]] = pod
-                    self._look_at_own()
+                    self._look_at_deletions()
                     await self._look()
                 case "DELETED":
                     # its last state may be the only word of its end there ever is
@@ -126,11 +127,17 @@ class KubeletWatch:
                     await self._look()
                     del self._pods[pod["metadata"]["uid"]]
 
-    def _look_at_own(self) -> None:
-        pod = (self._pods or {}).get(self._own)
-        if pod is not None and "deletionTimestamp" in pod["metadata"] and not self._told:
-            self._told = True
-            self._doomed("the deletion of its pod")
+    def _look_at_deletions(self) -> None:
+        leader = (self._holder() or "").partition("_")[0]
+        for uid in (self._own, leader):
+            pod = (self._pods or {}).get(uid)
+            if pod is None or "deletionTimestamp" not in pod["metadata"] or uid in self._told:
+                continue
+            self._told.add(uid)
+            if uid == self._own:
+                self._doomed("the deletion of its pod")
+            else:
+                self._leaving()
 
     async def _look(self) -> None:
         holder = self._holder()

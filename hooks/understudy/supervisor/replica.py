@@ -82,7 +82,13 @@ class Replica:
             lock_kind=settings.lock_kind,
             workload=place.workload,
         )
-        self._evidence = place.evidence(self._replicas, self._leader_elsewhere, self._leader_died, self._told_to_stop)
+        self._evidence = place.evidence(
+            self._replicas,
+            self._leader_elsewhere,
+            dead=self._leader_died,
+            doomed=self._told_to_stop,
+            leaving=self._leader_leaves,
+        )
         self._generation = Generation(place.revision, settings.digest, place.workload)
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
@@ -431,6 +437,9 @@ class Replica:
         self._detected = True
         self._log.say("detected", "every process of the leader is gone", how="evidence", leader=holder)
         self._elector.evidence(holder)
+
+    def _leader_leaves(self) -> None:
+        self._drivers.rest()
 
     async def _highest_epoch(self) -> int:
         """Asked by the elector before it acquires. A job that has ended is not led, unless somebody resumes it."""

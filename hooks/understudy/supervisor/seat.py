@@ -91,6 +91,7 @@ class Seat:
             defaults=executors.defaults,
             settings=executors.settings,
             executors=executors.count,
+            java_options=self._place.java_options,
         )
         self.driver = Driver(spec, gate, workspace, alive, self._heard, self._exited)
         if self._term.epoch is not None:
