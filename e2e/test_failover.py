@@ -57,6 +57,8 @@ def test_sigterm_to_the_pod(production: Production) -> None:
         assert production.measure("sigterm", at, holder).epoch == before + 1
     assert "told to by the deletion of its pod" in log.read_text()
     assert [each for each in announced(production, pod, "LeadershipReleased") if each >= at]
+    assert {"rests", "acquired"} <= {each.event for each in said(production, at) if each.log.stem != log.stem}
+    assert "-XX:InitialRAMPercentage=100" in production.jvm(production.leader()).command
 
 
 @pytest.mark.machines

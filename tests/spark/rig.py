@@ -51,6 +51,7 @@ class Rig:
         rows_per_hour: int = 10**9,
         submit: Sequence[str] = (),
         tune: bool = False,
+        java_options: str = "",
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
@@ -86,6 +87,7 @@ class Rig:
             parent=os.getpid(),
             idle=False,
             tune=tune,
+            java_options=java_options,
             script=str(self.script),
             arguments=list(arguments),
             submit=[

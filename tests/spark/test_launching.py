@@ -15,6 +15,7 @@ import pytest
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.messages import Ended, Standing
+from understudy.supervisor.places import WHOLE_HEAP
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -167,3 +168,16 @@ def test_queries_of_several_sessions_keep_what_is_their_sessions_own(tmp_path: P
             rig.until(tmp_path / "checkpoints" / f"q{number}" / "commits" / "0", "{")
             rows = [part.read_text() for part in (tmp_path / f"out{number}").glob("*.json")]
             assert [json.loads(row) for row in rows if row] == [{"k": "a", "n": number, "v": number * 10}]
+
+
+@pytest.mark.parametrize(("own", "whole"), [((), True), (("--driver-java-options", "-Xms64m"), False)])
+def test_a_pods_driver_has_its_whole_heap_from_the_start_unless_the_user_says_otherwise(
+    tmp_path: Path, own: tuple[str, ...], whole: bool
+) -> None:
+    script = HEADER + (
+        "runtime = spark._jvm.java.lang.Runtime.getRuntime()\n"
+        "print('whole', runtime.totalMemory() > 0.9 * runtime.maxMemory())\n"
+    )
+    feed(tmp_path, 1)
+    with Rig(tmp_path, script, submit=own, java_options=WHOLE_HEAP) as rig:
+        rig.until(rig.output, f"whole {whole}")

@@ -236,7 +236,9 @@ class Drivers:
         """A standby leaves its processors to a takeover that is about to come, whoever it is that takes over."""
         if self.seat.driver is not None and self._term.epoch is None:
             # By then the leader has stopped in order and released its lock, or has lost it.
-            self.seat.driver.say(Rest(self._settings.stop_patience + self._settings.timings.lease))
+            seconds = self._settings.stop_patience + self._settings.timings.lease
+            self._log.say("rests", f"the leader's pod is being deleted: no rehearsal for {seconds:g} s")
+            self.seat.driver.say(Rest(seconds))
 
     # Its end.
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
 
 
-#: The heap is as large at the start as it may become, unless the user says otherwise. A pod has that memory for itself, and a JVM
-#: that begins small collects its young generation every tenth of a second of a takeover: p50 of a SIGTERM's 1.6 s, seen, was PENDING
-_WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
+#: A pod's memory is its own, and a heap that begins small is collected again and again in a takeover (docs/decisions/0024).
+WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
 
 
 class Evidence(Protocol):
@@ -180,7 +179,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
         look_up_revision=rollout.look,
         native=native,
         mounts=mounted(),
-        java_options=_WHOLE_HEAP,
+        java_options=WHOLE_HEAP,
     )
 
 
