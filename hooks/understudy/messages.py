@@ -31,7 +31,7 @@ class DriverSpec:
 
     ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
     is how many to ask for at the grant; 0 leaves that to Spark. ``idle``: somebody else leads, and goes
-    before this driver in all that is short. ``java_options`` go before the user's own for the driver's JVM, which win.
+    before this driver in all that is short.
     """
 
     holder: str
@@ -59,7 +59,6 @@ class DriverSpec:
     defaults: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     executors: int = 0
-    java_options: str = ""
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
@@ -85,7 +84,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Supervisor → driver: the leader is about to go, so rehearse nothing for ``seconds``: that is over before its lock can be."""
+    """Supervisor → driver: the leader is about to go, so rehearse nothing for ``seconds``; its lock is free before they are over."""
 
     seconds: float
 

@@ -51,7 +51,6 @@ class Rig:
         rows_per_hour: int = 10**9,
         submit: Sequence[str] = (),
         tune: bool = False,
-        java_options: str = "",
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
@@ -87,7 +86,6 @@ class Rig:
             parent=os.getpid(),
             idle=False,
             tune=tune,
-            java_options=java_options,
             script=str(self.script),
             arguments=list(arguments),
             submit=[

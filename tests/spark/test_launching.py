@@ -16,6 +16,7 @@ from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.messages import Ended, Standing
 from understudy.supervisor.places import WHOLE_HEAP
+from understudy.supervisor.workspace import Workspace, Workspaces
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -172,12 +173,15 @@ def test_queries_of_several_sessions_keep_what_is_their_sessions_own(tmp_path: P
 
 @pytest.mark.parametrize(("own", "whole"), [((), True), (("--driver-java-options", "-Xms64m"), False)])
 def test_a_pods_driver_has_its_whole_heap_from_the_start_unless_the_user_says_otherwise(
-    tmp_path: Path, own: tuple[str, ...], whole: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[str, ...], whole: bool
 ) -> None:
     script = HEADER + (
         "runtime = spark._jvm.java.lang.Runtime.getRuntime()\n"
         "print('whole', runtime.totalMemory() > 0.9 * runtime.maxMemory())\n"
     )
     feed(tmp_path, 1)
-    with Rig(tmp_path, script, submit=own, java_options=WHOLE_HEAP) as rig:
+    workspace = Workspace(Workspaces(tmp_path, WHOLE_HEAP))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", workspace.environment["SPARK_SUBMIT_OPTS"])
+    with Rig(tmp_path, script, submit=own) as rig:
         rig.until(rig.output, f"whole {whole}")
+    workspace.remove()

@@ -75,7 +75,6 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
     class_path = os.environ.get("SPARK_DIST_CLASSPATH")
     os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{spec.java_options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
     _check_worker_python(os.environ.setdefault("PYSPARK_PYTHON", sys.executable))
 
     def last_breath() -> None:

@@ -41,7 +41,7 @@ _READ = ("live", "throwaway")
 
 
 class _BrokenOff(Exception):
-    """The round is over before it has begun."""
+    """There was a rest since the round began: how it ended says nothing."""
 
 
 class Rehearsals:
@@ -201,7 +201,7 @@ class Rehearsals:
     def _round(self, number: int, rests: int) -> bool:
         """One round of every query, all at the same time as in a takeover. True if it failed.
 
-        Raises ``_BrokenOff`` when there have been more than ``rests`` rests: its end says nothing.
+        Raises ``_BrokenOff`` when there have been more than ``rests`` rests.
         """
         began = time.monotonic()
         with self._lock:
@@ -246,8 +246,6 @@ class Rehearsals:
 
     def _rehearsal(self, index: int, deferred: Deferred, rests: int) -> Any:
         with self._lock:
-            if self._rests != rests:
-                raise _BrokenOff
             rehearsal = self._running.get(index)
         if rehearsal is None:
             jvm = deferred.session._jvm  # noqa: SLF001

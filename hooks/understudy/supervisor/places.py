@@ -43,7 +43,7 @@ class Evidence(Protocol):
 
 class WatchMaker(Protocol):
     """Makes the watch. ``holder`` tells who else holds the lock now, or nobody. Whom to tell: that the holder is ``dead``, that we
-    are ``doomed`` (with the reason), that the holder is.
+    are ``doomed`` (with the reason), that the holder is ``leaving``: its pod is being deleted.
     """
 
     def __call__(
@@ -68,8 +68,8 @@ class Place:
     ``address``: where others reach this replica's probes, as host:port, or empty. ``requests`` counts what was sent to a server.
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
     be seen. ``look_up_revision`` asks again. ``begun_again``: whatever this process exits with, it is started anew. ``native`` is
-    there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` are the
-    ``DriverSpec``'s.
+    there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` go
+    before the user's own for the driver's JVM, which win.
     """
 
     holder: str

@@ -55,7 +55,7 @@ class Seat:
         self._term = term
         self._heard = heard
         self._exited = exited
-        self.workspaces = Workspaces(settings.home)
+        self.workspaces = Workspaces(settings.home, place.java_options)
         self.driver: Driver | None = None
 
     def start(self, *, idle: bool) -> None:
@@ -91,7 +91,6 @@ class Seat:
             defaults=executors.defaults,
             settings=executors.settings,
             executors=executors.count,
-            java_options=self._place.java_options,
         )
         self.driver = Driver(spec, gate, workspace, alive, self._heard, self._exited)
         if self._term.epoch is not None:

@@ -57,16 +57,17 @@ def _locked(path: Path) -> int:
 
 
 class Workspaces:
-    """Where a replica's drivers work. ``home`` is the cluster's directory on this machine.
+    """Where a replica's drivers work. ``home`` is the cluster's directory on this machine; ``java_options`` go before a JVM's others.
 
     Spark's blocks stay in the places that SPARK_LOCAL_DIRS names, or beside other temporary files when it is not set. A user's
     own ``spark.local.dir`` or ``java.io.tmpdir`` is left alone, and so is what a killed driver leaves there.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, java_options: str = "") -> None:
         # Gates need no disk and must not wait for one.
         shm = Path("/dev/shm")  # noqa: S108 - see OwnDirectory
         self.gates = shm if os.access(shm, os.W_OK) else Path(tempfile.gettempdir())
+        self.java_options = java_options
         self.scratch = home / "scratch"
         self.temporary = Path(tempfile.gettempdir())
         self.blocks = [Path(name) for name in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if name]
@@ -80,6 +81,7 @@ class Workspace:
     """One driver's, until ``remove``."""
 
     def __init__(self, among: Workspaces) -> None:
+        self._java_options = among.java_options
         self._directories: list[OwnDirectory] = []
         self.gate = self._own(among.gates) / "gate"
         self.scratch = self._own(among.scratch)
@@ -89,7 +91,8 @@ class Workspace:
     @property
     def environment(self) -> dict[str, str]:
         """What tells the driver, its JVM and its Python workers."""
-        options = f"{shlex.quote(f'-Djava.io.tmpdir={self._temporary}')} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
+        ours = f"{self._java_options} {shlex.quote(f'-Djava.io.tmpdir={self._temporary}')}"
+        options = f"{ours} {os.environ.get('SPARK_SUBMIT_OPTS', '')}"
         told = {"TMPDIR": str(self._temporary), "SPARK_SUBMIT_OPTS": options.strip()}
         return {**told, "SPARK_LOCAL_DIRS": ",".join(map(str, self._blocks))} if self._blocks else told
 
