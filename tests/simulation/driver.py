@@ -61,7 +61,7 @@ class Desk:
 
     gate, scratch = Path("gate"), Path("scratch")
 
-    def __init__(self, _: object) -> None:
+    def __init__(self, *_: object) -> None:
         pass
 
     def sweep(self) -> None:

@@ -136,8 +136,8 @@ class Pod:
             look_up_revision=look_up,
         )
         settings: RunSettings = world.settings(self.revision)
-        self.replica = Replica(settings, place, Path("fence.jar"), log)
         try:
+            self.replica = Replica(settings, place, Path("fence.jar"), log)
             self.exit_code = await self.replica.run()
         except UnderstudyError as error:
             self.exit_code = error.exit_code

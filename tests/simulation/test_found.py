@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from tests.simulation.driver import SimulatedDriver
 from tests.simulation.plan import Kind, Plan
@@ -23,11 +24,19 @@ def world(*, replicas: int = 1) -> World:
     return made
 
 
+async def until(one: World, happened: Callable[[], bool]) -> None:
+    """Fails after ten minutes of the world's time, with what went wrong in it."""
+    for _ in range(60_000):
+        if happened():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError([*one.holds.broken, *one.loop.problems] or "nothing is broken, and yet it does not happen")
+
+
 async def leading(one: World) -> tuple[Pod, SimulatedDriver]:
     for _ in range(one.replicas):
         one.start()
-    while one.checkpoint.last_token is None:  # noqa: ASYNC110 - here time costs nothing
-        await asyncio.sleep(0.1)
+    await until(one, lambda: one.checkpoint.last_token is not None)
     pod = next(pod for pod in one.pods if pod.leads)
     return pod, pod.drivers[-1]
 
@@ -36,8 +45,7 @@ async def acquired(one: World) -> Pod:
     """The one replica has the lock, and its documents do not answer any more: the job is not claimed."""
     one.start()
     pod = one.pods[0]
-    while not any(event.event == "acquired" for event in pod.said):  # noqa: ASYNC110 - here time costs nothing
-        await asyncio.sleep(0.01)
+    await until(one, lambda: any(event.event == "acquired" for event in pod.said))
     pod.lines[0].cut = True
     return pod
 
@@ -104,8 +112,7 @@ def test_a_lock_that_is_lost_while_the_job_is_claimed_opens_no_gate() -> None:
         other = Record({GRANT: GrantEntry(1, "other", "n").encode()}, LeaderRecord("other", 15.0, "", "", 1))
         name = one.settings(1).names.lock
         one.api.documents.overwrite(name, record.dump(name, other))
-        while not any(event.event == "lost" for event in pod.said):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(one, lambda: any(event.event == "lost" for event in pod.said))
         pod.lines[0].cut = False
         for _ in range(500):
             await asyncio.sleep(0.01)
@@ -158,8 +165,7 @@ def test_a_job_restored_between_two_drivers_repeats_no_token() -> None:
         name = one.settings(1).names.job_document
         backup = one.api.documents.stored[name][1]
         driver.die(1)
-        while len(pod.drivers) < 2 or not pod.drivers[-1].open:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(one, lambda: len(pod.drivers) == 2 and pod.drivers[-1].open)
         second = pod.drivers[-1]
         second.die(1)
         one.api.documents.overwrite(name, backup)
