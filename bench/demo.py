@@ -20,7 +20,7 @@ from types import FrameType
 from bench import kills, observer, procs, reports, timeline
 from bench.data import DAYS, FLIGHTS, load
 from bench.phases import Takeover
-from bench.production import UNDERSTUDY, Failed, Production
+from bench.production import PATIENCE_S, UNDERSTUDY, Failed, Production
 from bench.screen import Screen, screen
 from bench.verify import Comparison, verify_apart
 
@@ -108,7 +108,7 @@ def play(production: Production, kinds: Sequence[str], seed: int, show: Screen, 
     show.say(f"feeding the last {feed.left} days and the file that ends every window")
     feed.feed_now(DAYS)
     feed.close()
-    production.wait_for(production.closed, 90, "the last windows were not written")
+    production.wait_for(production.closed, 300, "the last windows were not written")
 
 
 def ready(production: Production, show: Screen) -> None:
@@ -128,7 +128,7 @@ def frozen(production: Production, show: Screen, findings: Findings) -> Takeover
         f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed"
     )
     production.feed.per_second = 0
-    production.wait_for(production.caught_up, 30, "the new leader did not catch up")
+    production.wait_for(production.caught_up, PATIENCE_S, "the new leader did not catch up")
     time.sleep(1.0)
     findings.before_thaw = before = production.fingerprint()
     known = len(observer.stale_refused(production.fence.in_order()))

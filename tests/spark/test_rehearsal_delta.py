@@ -58,14 +58,14 @@ def test_a_round_appends_to_a_delta_table_of_its_own(tmp_path: Path) -> None:
         leader.until(tmp_path / "checkpoints" / "kept" / "commits" / "0", "{")
     before = contents(tmp_path / "table", tmp_path / "checkpoints")
     with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=delta_jars()) as standby:
-        see(standby.scratch, "q0/round-*/sink/_delta_log/*01.json", 3)
+        see(standby.scratch, "q0.0/round-*/sink/_delta_log/*01.json", 3)
         standing = rounds(standby, 4)
         assert (standing.how, standing.reason) == ("live", "")
         assert contents(tmp_path / "table", tmp_path / "checkpoints") == before
         feed(tmp_path, "2")
         standby.lead(epoch=2)
         standby.until(tmp_path / "checkpoints" / "kept" / "commits" / "1", "{")
-        assert not list(standby.scratch.glob("q0/round-*"))
+        assert not list(standby.scratch.glob("q0.*/round-*"))
     assert len(list((tmp_path / "table" / "_delta_log").glob("*.json"))) == 2
 
 
@@ -82,8 +82,8 @@ def test_where_delta_is_at_hand_the_first_rounds_of_a_foreach_batch_merge_into_a
     feed(tmp_path, "1")
     submit = (*delta_jars(), "--conf", "spark.test.batches=1")
     with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=submit) as standby:
-        see(standby.scratch, "q1/round-*/sink/_delta_log/*02.json", 3)
+        see(standby.scratch, "q1.0/round-*/sink/_delta_log/*02.json", 3)
         assert rounds(standby, 6).how == "throwaway"
-        assert not list(standby.scratch.glob("q1/round-5/sink"))
+        assert not list(standby.scratch.glob("q1.*/round-5/sink"))
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "table").exists()
