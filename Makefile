@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down purge render demo test e2e e2e-all bench bench-k8s bench-electors steady soak zoo prove lint format lock clean
+.PHONY: help setup jar image load up down purge render demo test test-all e2e e2e-all bench bench-k8s bench-electors steady soak zoo prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -20,7 +20,8 @@ ARGS ?=
 
 help:
 	@echo 'make demo          three replicas, six ways to lose a leader, not a row lost (about 6 minutes)'
-	@echo 'make test          all tests, on PySpark 4.2, and a few again on 4.3'
+	@echo 'make test          the tests, on PySpark 4.2, and a few again on 4.3 (at most 25 minutes)'
+	@echo 'make test-all      the same with the long ones'
 	@echo 'make e2e           in a real Kubernetes cluster: the one KUBECONFIG names, else kind, else one on this machine (as root)'
 	@echo 'make e2e-all       the same with every test there is'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
@@ -73,8 +74,13 @@ demo:
 
 test:
 	@tools/setup.sh jar spark43 s3 kafka connectors
-	$(PYTHON) -m pytest $(ARGS)
+	$(PYTHON) -m pytest -m 'not long' $(ARGS)
 	@# Those that matter for another Spark line, in an environment that has it.
+	.venv-4.3/bin/python -m pytest tests/spark -m 'spark43 and not long'
+
+test-all:
+	@tools/setup.sh jar spark43 s3 kafka connectors
+	$(PYTHON) -m pytest $(ARGS)
 	.venv-4.3/bin/python -m pytest tests/spark -m spark43
 
 e2e: setup
