@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from understudy.driver.executors import ask_for
+from understudy.driver.first_commit import first_commit
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.outdated import first_line, outdated
 from understudy.driver.queries import Deferred
@@ -101,7 +102,7 @@ class Stage:
             self._deferred.append(deferred)
         if first:
             self._say(Started(1, claimed, time.monotonic() - began))
-            threading.Thread(target=self._report_first_commit, args=(began,), name="first-commit", daemon=True).start()
+            threading.Thread(target=self._first_commit, args=(began,), name="first-commit", daemon=True).start()
         self._watch([deferred])
         return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
 
@@ -235,7 +236,7 @@ class Stage:
         claimed = self._begin(deferred)
         self._say(Started(len(deferred), claimed, time.monotonic() - began))
         self._watch(deferred)
-        self._report_first_commit(began)
+        self._first_commit(began)
 
     def _begin(self, deferred: list[Deferred]) -> float:
         """Claim and start; failures become each query's ``error``. Returns the seconds the claims took."""
@@ -346,19 +347,11 @@ class Stage:
             self._may_be_outdated = False
             self._say(Outdated(f"{meaning}: {first_line(error)}"))
 
-    def _report_first_commit(self, began: float) -> None:
-        """Follow the fence's own log: it says what landed, on every file system alike."""
-        with _Follow(self._fence_log) as log:
-            while self.gatekeeper.standing() is not State.REVOKED:
-                mine = int(self.gatekeeper.token())
-                for written in log.lines():
-                    root, commits, batch = str(written["path"]).rpartition("/commits/")
-                    landed = written["op"] == "publish" and written["outcome"] == "accepted"
-                    if commits and landed and written["token"] == mine:
-                        self._may_be_outdated = False
-                        self._say(Committed(root, int(batch), time.monotonic() - began))
-                        return
-                time.sleep(0.02)
+    def _first_commit(self, began: float) -> None:
+        """Tell of the first commit since the takeover that ``began``."""
+        if (landed := first_commit(self._fence_log, self.gatekeeper)) is not None:
+            self._may_be_outdated = False
+            self._say(Committed(*landed, time.monotonic() - began))
 
 
 def _met_a_conflict(query: StreamingQuery) -> bool:
@@ -374,28 +367,3 @@ def _in_line(deferred: Iterable[Deferred]) -> list[list[Deferred]]:
         lines = [line for line in lines if line not in joined]
         lines.append([*(other for line in joined for other in line), each])
     return lines
-
-
-class _Follow:
-    """New lines of a log of JSON that somebody else appends to, from its beginning."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: IO[bytes] | None = None
-        self._rest = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def lines(self) -> list[dict[str, Any]]:
-        if self._file is None:
-            try:
-                self._file = self._path.open("rb")
-            except FileNotFoundError:
-                return []
-        *whole, self._rest = (self._rest + self._file.read()).split(b"\n")
-        return [json.loads(line) for line in whole]
