@@ -11,13 +11,13 @@ from typing import Any
 from infra.quantities import java_bytes, quantity
 from understudy.errors import SettingsError
 
-_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
-_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-LABEL_VALUE = re.compile(r"^([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?\Z")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 #: Annotations may say anything.
-ANYTHING = re.compile(r"")
+ANYTHING = re.compile(r".*", re.DOTALL)
 #: What ConfigMaps and Secrets call their entries.
-ENTRY = re.compile(r"^(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}\Z")
+ENTRY = re.compile(r"(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}")
 #: ``understudy run`` reads these, and the builders set them.
 _OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
 
@@ -48,7 +48,7 @@ class Asked:
         return int(self.value(key))
 
     def label(self, text: str, key: str) -> str:
-        if not _LABEL.match(text):
+        if not _LABEL.fullmatch(text):
             raise wrong(key, text, "a DNS label: lower-case letters, digits and inner hyphens, up to 63", "streaming")
         return text
 
@@ -67,11 +67,11 @@ class Asked:
         found = {name: str(value) for name, value in self.value(key).items()}
         for name, value in found.items():
             prefix, slash, last = name.rpartition("/")
-            if not last or not LABEL_VALUE.match(last) or (slash and not _is_dns_name(prefix)):
+            if not last or not LABEL_VALUE.fullmatch(last) or (slash and not _is_dns_name(prefix)):
                 raise wrong(
                     key, name, "a label's name: letters, digits, inner - _ . after an optional DNS name and /", "disk"
                 )
-            if not values.match(value):
+            if not values.fullmatch(value):
                 raise wrong(key, f"{name}: {value}", "up to 63 letters, digits and inner - _ .", f"{name}: ssd")
         return found
 
@@ -87,7 +87,7 @@ class Asked:
         )
 
     def matching(self, key: str, form: str, what: str, example: str) -> str:
-        if not re.fullmatch(form, self.text(key)):
+        if not re.fullmatch(form, self.text(key), re.ASCII):
             raise wrong(key, self.text(key), what, example)
         return self.text(key)
 
@@ -103,13 +103,13 @@ class Asked:
 
     def variables(self, key: str) -> dict[str, str]:
         for name in self.value(key):
-            if not _VARIABLE.match(name) or name in _OURS:
+            if not _VARIABLE.fullmatch(name) or name in _OURS:
                 raise wrong(key, name, f"names of variables, and none of {', '.join(_OURS)}", "LOG_LEVEL")
         return {name: str(value) for name, value in self.value(key).items()}
 
     def reference(self, name: str, to: str) -> tuple[str, str]:
         secret, slash, key = to.partition("/")
-        if not (slash and ENTRY.match(key)):
+        if not (slash and ENTRY.fullmatch(key)):
             raise wrong("secretEnvironment", f"{name}: {to}", "SECRET/KEY for each name", "API_KEY: flights-api/key")
         return self.object_name(secret, "secretEnvironment"), key
 
@@ -125,7 +125,7 @@ class Asked:
 
 def _is_dns_name(text: str) -> bool:
     """Labels with dots between them, as objects are called, and whoever's labels carry a prefix."""
-    return len(text) <= 253 and all(_LABEL.match(part) for part in text.split("."))
+    return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def wrong(key: str, value: object, rule: str, example: object = "", *, remedy: str = "") -> SettingsError:

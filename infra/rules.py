@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 #: What one replica needs beside the heap of its driver's JVM: the JVM's own, Python, and the supervisor.
 _BESIDE_HEAP = 400 << 20
 _MIB = 1 << 20
-_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
+#: Hosts with ports, an IPv6 address in brackets.
+_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/:,\[\]]+):[0-9]+"
+_MASTER = re.compile(rf"spark://{_HOST}(?:,{_HOST})*")
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def check(settings: Settings) -> None:
@@ -51,7 +54,7 @@ def _check_script(job: Job) -> None:
     path = Path(PROJECT, job.script_file)
     if not path.is_file():
         raise wrong("scriptFile", job.script_file, "a file, relative to Pulumi.yaml", "examples/flights.py")
-    if not ENTRY.match(path.name):
+    if not ENTRY.fullmatch(path.name):
         raise wrong("scriptFile", job.script_file, "a name of letters, digits, dots, - and _", "examples/flights.py")
     if path.stat().st_size > 900_000:
         raise wrong(
@@ -86,7 +89,7 @@ _HAVE_KEYS = {
 def _check_run(settings: Settings) -> None:
     run, room = settings.run, settings.room
     _check_timings(run, whole=not settings.on_volume)
-    if run.mode == "standalone" and not re.match(r"^spark://[^\s/:]+:\d+(,[^\s/:]+:\d+)*$", run.master):
+    if run.mode == "standalone" and not _MASTER.fullmatch(run.master):
         raise wrong("master", run.master, "mode standalone needs the URL of a Spark master", "spark://master:7077")
     if run.mode != "standalone" and run.master:
         raise wrong(
@@ -136,9 +139,9 @@ def _check_bucket(bucket: BucketSettings) -> None:
     if bucket.kind == "gcs":
         rule = "checkpoints on gs:// cannot be fenced: the fence needs exclusive creates, which s3a:// has"
         raise wrong("bucketKind", "gcs", rule, remedy="Use existing, with a bucket of S3")
-    if not _BUCKET.match(bucket.name):
+    if not _BUCKET.fullmatch(bucket.name):
         raise wrong("bucket", bucket.name, "a bucket's name: 3 to 63 of a-z, 0-9, dots and hyphens", "flights-ha")
-    if bucket.endpoint and not re.match(r"^https?://[^\s/]+/?$", bucket.endpoint):
+    if bucket.endpoint and not re.fullmatch(r"https?://[^\s/]+/?", bucket.endpoint):
         raise wrong("bucketEndpoint", bucket.endpoint, "a URL without a path", "https://s3.example.com")
     if bucket.kind == "s3" and not bucket.endpoint:
         raise wrong("bucketEndpoint", "", "bucketKind s3 needs the server's URL", "https://s3.example.com")

@@ -6,6 +6,7 @@ breaks one is refused with that inequality in the message, because silently movi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +14,7 @@ from dataclasses import dataclass, fields
 from understudy.errors import SettingsError
 
 #: A label of RFC 1123, shortened so that every name derived from it still fits into 63 characters.
-_DNS_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$")
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 
 #: Clocks of two machines may run at different speeds; one per cent covers anything a working machine does.
 DRIFT = 1.01
@@ -40,7 +41,7 @@ class Timings:
     def __post_init__(self) -> None:
         for item in fields(self):
             value = getattr(self, item.name)
-            if not value > 0:
+            if not 0 < value < math.inf:
                 raise SettingsError(
                     f"{item.name} is {value} s", where=f"timings.{item.name}", remedy="Give a time above 0"
                 )
@@ -96,7 +97,7 @@ def timings_from(profile: str, overrides: Mapping[str, str]) -> Timings:
 
 def check_id(value: str, field_name: str) -> str:
     """A cluster or job id: an RFC 1123 label of at most 40 characters, so that derived names fit into 63."""
-    if not _DNS_LABEL.match(value):
+    if not _DNS_LABEL.fullmatch(value):
         raise SettingsError(
             f"{value!r} is not a DNS label of 1 to 40 characters",
             where=field_name,

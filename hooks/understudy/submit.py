@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+from understudy.addresses import bracketed
+
 
 def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
     """The ``--conf key=value`` of spark-submit options, in either of its spellings."""
@@ -42,6 +44,18 @@ def executors_wanted(submit: Sequence[str]) -> int:
     if (settings_of(submit).get("spark.dynamicAllocation.enabled") or "").lower() == "true":
         return 0
     return int(option(submit, "--num-executors", "spark.executor.instances") or 2)
+
+
+def with_bracketed_hosts(submit: Sequence[str]) -> list[str]:
+    """``submit`` with IPv6 addresses of the driver in brackets: Kubernetes gives a pod's address without, Spark refuses it so."""
+    return [_bracketed_host(word) for word in submit]
+
+
+def _bracketed_host(word: str) -> str:
+    setting, equals, value = word.rpartition("=")
+    if setting.removeprefix("--conf=") in ("spark.driver.host", "spark.driver.bindAddress"):
+        return f"{setting}{equals}{bracketed(value)}"
+    return word
 
 
 def without(submit: Sequence[str], name: str) -> list[str]:

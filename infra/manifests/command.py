@@ -41,7 +41,7 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     """``understudy run …``. ``endpoint``: the S3 server's URL; empty for AWS."""
     run, job = settings.run, settings.job
     options = ["run", "--cluster-id", job.cluster, "--job-id", job.job, "--ha-dir", HA_DIRECTORY]
-    options += ["--lock", "file" if settings.on_volume else run.lock, "--listen", f"0.0.0.0:{PROBES}"]
+    options += ["--lock", "file" if settings.on_volume else run.lock, "--listen", f"[::]:{PROBES}"]
     options += ["--profile", run.profile]
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]

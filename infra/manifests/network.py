@@ -75,7 +75,7 @@ def flow_schema(settings: Settings) -> Manifest | None:
     return {
         "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
         "kind": "FlowSchema",
-        "metadata": {"name": f"understudy-{settings.namespace}-{settings.job.cluster}", "labels": labels(settings)},
+        "metadata": {"name": f"understudy-{settings.namespace}.{settings.job.cluster}", "labels": labels(settings)},
         "spec": {
             "priorityLevelConfiguration": {"name": "leader-election"},
             "matchingPrecedence": 800,

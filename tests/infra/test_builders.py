@@ -209,7 +209,7 @@ class TestNames:
     @any_stack
     def test_are_names_to_kubernetes(self, stack: Settings) -> None:
         # Made of two ids, and used as names only: there Kubernetes takes 253.
-        longer = {stack.job.names.job_document, f"understudy-{stack.namespace}-{stack.job.cluster}"}
+        longer = {stack.job.names.job_document, f"understudy-{stack.namespace}.{stack.job.cluster}"}
         for each in everything(stack):
             name = each["metadata"]["name"]
             assert LABEL.fullmatch(name)

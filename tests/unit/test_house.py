@@ -55,6 +55,22 @@ def reached_from(file: Path) -> set[Path]:
     return found
 
 
+#: A prefix is what it asks for.
+PREFIXES = {"infra/render.py"}
+
+
+@pytest.mark.parametrize("package", ["hooks/understudy", "infra", "hooks/image"])
+def test_a_form_is_compared_with_the_whole_text(package: str) -> None:
+    """``match`` with ``$`` lets a trailing newline pass."""
+    found = [
+        f"{file.relative_to(HOUSE)}:{node.lineno}"
+        for file in sorted((HOUSE / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "match"
+    ]
+    assert [place for place in found if place.partition(":")[0] not in PREFIXES] == []
+
+
 def settings() -> dict[str, dict[str, object]]:
     return tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
 

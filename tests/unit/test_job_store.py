@@ -7,13 +7,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from understudy.documents import codec
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
-from understudy.documents.model import Content
-from understudy.errors import DocumentEmptied, IdentityConflict, LeadershipLost
+from understudy.documents.model import Content, Document, Written
+from understudy.election.records import GRANT
+from understudy.errors import DocumentEmptied, DocumentUnreadable, IdentityConflict, LeadershipLost
 from understudy.fencing.token import Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Floor, JobStore, Status
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.settings import Names
 
 NAME = "flights-flights"
 CODE = Generation(1, "c0de")
@@ -230,3 +233,95 @@ def test_where_nobody_counts_another_digest_is_one_above_the_one_that_led() -> N
     assert Generation(0, "four").numbered(standing) == standing
     assert Generation(0, "five").numbered(standing) == Generation(5, "five")
     assert Generation(2, "two", "flights/uid").numbered(standing) == Generation(2, "two", "flights/uid")
+
+
+async def record(store: MemoryDocumentStore) -> tuple[Document, dict[str, object]]:
+    document = await store.read(NAME)
+    assert document is not None
+    return document, codec.decode("job", document.entries["job"])[1]
+
+
+async def rewritten(store: MemoryDocumentStore, generation: dict[str, object] | None = None, **fields: object) -> None:
+    """The record as a newer release would leave it."""
+    document, body = await record(store)
+    assert isinstance(body["generation"], dict)
+    body |= {**fields, "generation": {**body["generation"], **(generation or {})}}
+    sent = Content({"job": codec.encode("job", 1, body)}, document.leader)
+    assert isinstance(await store.replace(document, sent), Written)
+
+
+def test_what_a_newer_release_put_into_the_record_survives_our_writes() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", known(0), CODE)).token
+        await rewritten(store, savepoint={"number": 3}, generation={"image": "flights:2"})
+        await jobs.serving(token, 10.0)
+        await jobs.failed_once(token, 11.0, 60.0, "died")
+        _, body = await record(store)
+        assert body["savepoint"] == {"number": 3}
+        assert body["generation"] == {"number": 1, "digest": "c0de", "workload": "", "image": "flights:2"}
+        await jobs.begin_attempt(2, "b", known(1), Generation(2, "new"))
+        _, body = await record(store)
+        assert body["savepoint"] == {"number": 3}
+        assert body["generation"] == {"number": 2, "digest": "new", "workload": ""}
+
+    with_store(check)
+
+
+def test_a_status_of_a_newer_release_is_shown_and_neither_led_nor_changed() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", known(0), CODE)).token
+        await rewritten(store, status="DRAINING")
+        before = store.server.stored[NAME]
+        job = await jobs.read()
+        assert job is not None
+        assert (job.status.value, job.status.known, job.status.terminal) == ("DRAINING", False, False)
+        for write in (
+            jobs.begin_attempt(2, "b", known(1), CODE),
+            jobs.end(token, Status.FINISHED, ""),
+            jobs.committed(token, 1.0),
+            jobs.resume(),
+        ):
+            with pytest.raises(DocumentUnreadable, match="status is 'DRAINING', which this release does not know"):
+                await write
+        assert store.server.stored[NAME] == before
+
+    with_store(check)
+
+
+def test_an_empty_status_is_no_status() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(1, "a", known(0), CODE)
+        await rewritten(store, status="")
+        with pytest.raises(DocumentUnreadable, match="has one amiss"):
+            await jobs.read()
+
+    with_store(check)
+
+
+def test_two_cluster_ids_whose_documents_have_one_name_are_told_apart() -> None:
+    """``a`` with ``b-c`` and ``a-b`` with ``c``; ``a`` with ``b-lock`` or ``b-replicas``, and ``a-b``'s own documents."""
+
+    async def run() -> None:
+        store = MemoryDocumentStore(MemoryServer())
+        await JobStore(store, Names("a", "b-c").job_document, "b-c", "x.py").begin_attempt(1, "h", known(0), CODE)
+        with pytest.raises(IdentityConflict, match="holds job 'b-c' of another cluster id, not 'c'"):
+            await JobStore(store, Names("a-b", "c").job_document, "c", "y.py").begin_attempt(1, "i", known(0), CODE)
+
+        await ReplicaStore(store, Names("a-b", "c").replicas).join("c")
+        late = JobStore(store, Names("a", "b-replicas").job_document, "b-replicas", "x.py")
+        for ask in (late.read(), late.begin_attempt(1, "h", known(0), CODE)):
+            with pytest.raises(IdentityConflict, match="a replicas' document of another cluster id"):
+                await ask
+
+        await JobStore(store, Names("d", "e-replicas").job_document, "e-replicas", "x.py").begin_attempt(
+            1, "h", known(0), CODE
+        )
+        with pytest.raises(IdentityConflict, match="a job's document of another cluster id"):
+            await ReplicaStore(store, Names("d-e", "f").replicas).join("f")
+
+        lock = await store.create(Names("g-h", "i").lock, Content({GRANT: "…"}))
+        assert isinstance(lock, Written)
+        with pytest.raises(IdentityConflict, match="a lock of another cluster id"):
+            await JobStore(store, Names("g", "h-lock").job_document, "h-lock", "x.py").read()
+
+    asyncio.run(run())

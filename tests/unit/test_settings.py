@@ -35,7 +35,7 @@ def test_a_write_that_outlives_the_lease_is_refused() -> None:
         Timings(write_timeout=5.0)
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan"])
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
 def test_a_time_that_is_not_above_zero_is_refused(value: str) -> None:
     with pytest.raises(SettingsError, match="timings.retry"):
         timings_from("default", {"retry": value})
@@ -59,7 +59,7 @@ def test_an_unknown_setting_names_itself_and_the_remedy(profile: str, overrides:
         timings_from(profile, overrides)
 
 
-@pytest.mark.parametrize("value", ["", "Flights", "a_b", "-a", "a-", "a" * 41, "a.b", "ä"])
+@pytest.mark.parametrize("value", ["", "Flights", "a_b", "-a", "a-", "a" * 41, "a.b", "ä", "flights\n"])
 def test_an_id_that_is_no_dns_label_is_refused(value: str) -> None:
     with pytest.raises(SettingsError, match="--cluster-id"):
         check_id(value, "--cluster-id")

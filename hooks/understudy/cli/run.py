@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.addresses import split as split_address
 from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def run(
     listen: Annotated[
         str,
         typer.Option(
-            help="Serve /livez, /readyz and /metrics at host:port.", show_default="nowhere; in a pod 0.0.0.0:8080"
+            help="Serve /livez, /readyz and /metrics at host:port.",
+            show_default="nowhere; in a pod [::]:8080, every address of IPv4 and IPv6",
         ),
     ] = "",
     profile: Annotated[str, typer.Option(help="Lease timing: default (15 s) or fast (5 s).")] = "default",
@@ -172,11 +174,13 @@ def run(
     from understudy.environment import find_fence, find_java, spark_version
     from understudy.events import Log
     from understudy.settings import timings_from
+    from understudy.submit import with_bracketed_hosts
     from understudy.supervisor.places import here, in_cluster
     from understudy.supervisor.replica import Replica
     from understudy.supervisor.settings import RunSettings
 
     submit, script, arguments = split(rest)
+    submit = with_bracketed_hosts(submit)
     cluster = cluster_id or _derived_id(script)
     overrides = dict(_pair(item) for item in timing or [])
     settings = RunSettings(
@@ -205,7 +209,7 @@ def run(
         tune=tune,
     )
     if not listen and settings.in_cluster:
-        listen = "0.0.0.0:8080"  # the pod's own network namespace; a NetworkPolicy says who may
+        listen = "[::]:8080"  # the pod's own network namespace; a NetworkPolicy says who may
     address = _address(listen) if listen else None
     os.environ["JAVA_HOME"] = str(find_java().home)
     fence = find_fence(spark_version())
@@ -247,10 +251,12 @@ async def _run(replica: Replica, place: Place) -> int:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(f"{text!r} is not host:port", where="--listen", remedy="Write --listen 0.0.0.0:8080")
-    return host.strip("[]"), int(port)
+    try:
+        return split_address(text)
+    except ValueError:
+        raise SettingsError(
+            f"{text!r} is not host:port", where="--listen", remedy="Write --listen 127.0.0.1:8080, or [::]:8080 for all"
+        ) from None
 
 
 def _pair(item: str) -> tuple[str, str]:

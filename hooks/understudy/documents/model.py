@@ -23,7 +23,7 @@ HEADROOM = 64 << 10
 #: Label of a document that was buried: nothing in it counts any more, but its revisions go on.
 BURIED = "understudy.dev/buried"
 
-_NAME = re.compile(r"^[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?$")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
@@ -128,7 +128,7 @@ def merged(base: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[s
 
 
 def check_name(name: str) -> str:
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         raise DocumentError(
             f"{name!r} is not a document name", remedy="Use lower-case letters, digits, hyphens and dots"
         )

@@ -6,16 +6,18 @@ import enum
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Self
 
 from understudy.documents import codec
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
 from understudy.documents.settle import settle
-from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, IdentityConflict, LeadershipLost
+from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, LeadershipLost
 from understudy.fencing.claim import is_new
 from understudy.fencing.token import HIGHEST, NONE, Token
+from understudy.ha import ownership
 from understudy.ha.generation import Generation
 
-ENTRY = "job"
+ENTRY = ownership.JOB
 _KIND = "job"
 _VERSION = 1
 #: Others write this document too (an outgoing leader); so many lost races in a row are no race any more.
@@ -28,13 +30,27 @@ Floor = Callable[[], Awaitable[int]]
 
 
 class Status(enum.StrEnum):
+    """A newer release may write others. They are read as they stand, for people; see ``Job.understood``."""
+
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
     FAILED = "FAILED"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str) or not value:
+            return None
+        unknown = str.__new__(cls, value)
+        unknown._name_, unknown._value_ = value, value
+        return unknown
+
+    @property
+    def known(self) -> bool:
+        return self._name_ in Status.__members__
+
     @property
     def terminal(self) -> bool:
-        return self is not Status.RUNNING
+        return self in {Status.FINISHED, Status.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +74,19 @@ class Job:
     reason: str = ""
     generation: Generation = field(default_factory=Generation)
 
+    def understood(self, where: str) -> Job:
+        """This job, for whoever is going to lead it or to change its document.
+
+        Raises ``DocumentUnreadable`` when its status is of a newer release: what that asks of a leader is not known here.
+        """
+        if not self.status.known:
+            raise DocumentUnreadable(
+                f"the job's status is {self.status.value!r}, which this release does not know",
+                where=where,
+                remedy="A newer release wrote it: run that one, or let it bring the job back to RUNNING first",
+            )
+        return self
+
     def body(self) -> dict[str, object]:
         return {
             "job": self.job,
@@ -76,17 +105,21 @@ class Job:
     @classmethod
     def of(cls, document: Document) -> Job:
         """Raises ``DocumentUnreadable`` for what cannot be understood and ``DocumentEmptied`` for a document without a job."""
-        text = document.entries.get(ENTRY)
-        if text is None:
-            raise DocumentEmptied("the job's record is gone", where=document.name, remedy=_RESTORE)
-        _, body = codec.decode(_KIND, text, where=document.name, revision=document.revision)
         try:
-            return _from_body(body)
+            return _from_body(_stored(document))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             reason = f"the job's record lacks a field, or has one amiss: {error!r}"
             raise DocumentUnreadable(
                 reason, where=document.name, remedy=_RESTORE, revision=document.revision
             ) from error
+
+
+def _stored(document: Document) -> dict[str, object]:
+    """The record as it was written, fields of newer releases included."""
+    text = document.entries.get(ENTRY)
+    if text is None:
+        raise DocumentEmptied("the job's record is gone", where=document.name, remedy=_RESTORE)
+    return codec.decode(_KIND, text, where=document.name, revision=document.revision)[1]
 
 
 def _from_body(body: Mapping[str, object]) -> Job:
@@ -130,6 +163,7 @@ class JobStore:
     async def read(self) -> Job | None:
         """The job as it stands, linearizable; ``None`` before its first grant."""
         document = await self._store.read(self.name)
+        ownership.refuse_foreign(document, ENTRY)
         return None if document is None or document.buried else self._checked(Job.of(document))
 
     async def begin_attempt(
@@ -202,18 +236,24 @@ class JobStore:
         """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
+            stored: dict[str, object] = {}
+            ownership.refuse_foreign(document, ENTRY)
             if document is None or ENTRY not in document.entries:
                 if floor is None or not is_new(self.name, document, await floor()):
                     raise DocumentEmptied("the job's record is gone", where=self.name, remedy=_RESTORE)
                 job = Job(self._job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
             else:
-                job = self._checked(Job.of(document))
+                job = self._checked(Job.of(document)).understood(self.name)
+                stored = _stored(document)
             if job.token > token:
                 raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")
             wanted = change(job)
             if wanted == job:
                 return job
-            value = codec.encode(_KIND, _VERSION, {**wanted.body(), "nonce": uuid.uuid4().hex})
+            body = {**stored, **wanted.body(), "nonce": uuid.uuid4().hex}  # a newer release's fields stay
+            if stored and wanted.generation == job.generation:
+                body["generation"] = stored["generation"]
+            value = codec.encode(_KIND, _VERSION, body)
             sent = Content(
                 {ENTRY: value}, None if document is None else document.leader, {"understudy.dev/document": "job"}
             )
@@ -232,10 +272,5 @@ class JobStore:
         )
 
     def _checked(self, job: Job) -> Job:
-        if job.job != self._job:
-            raise IdentityConflict(
-                f"this cluster id runs job {job.job!r}, not {self._job!r}",
-                where=self.name,
-                remedy="Use another --cluster-id, or the same --job-id",
-            )
+        ownership.refuse_other_job(self.name, job.job, self._job)
         return job

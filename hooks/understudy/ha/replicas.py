@@ -10,10 +10,11 @@ from typing import Any, Self
 from understudy.documents import codec
 from understudy.documents.model import Content, Document, DocumentStore, Written
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict
+from understudy.ha import ownership
 
 _KIND = "replica"
 _CLUSTER_KIND = "cluster"
-_CLUSTER = "cluster"
+_CLUSTER = ownership.CLUSTER
 _VERSION = 1
 _PREFIX = "replica."
 #: What a field may hold, by its annotation: exactly, for JSON's true is no number.
@@ -95,6 +96,7 @@ class ReplicaStore:
         """Bind the cluster id to its job, for ever; another job is refused with ``IdentityConflict``."""
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
+            ownership.refuse_foreign(document, _CLUSTER)
             if (bound := _Bound.of(document)) is not None:
                 if bound.job != job:
                     raise IdentityConflict(

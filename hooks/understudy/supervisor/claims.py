@@ -81,13 +81,14 @@ class JobClaims:
     async def highest_epoch(self, generation: Generation) -> int:
         """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots.
 
-        Raises for whoever must not contend: ``JobFailed`` when the job has ended, ``Superseded`` when a newer generation has led.
+        Raises for whoever must not contend: ``JobFailed`` when the job has ended, ``Superseded`` when a newer generation has led,
+        ``DocumentUnreadable`` when the job's status is unknown here.
         """
         job = await self.jobs.read()
         if job is not None and job.status.terminal:
             raise JobFailed("the job has ended, and nobody leads it", where=self.jobs.name)
         if job is not None:
-            generation.check(job.generation)
+            generation.check(job.understood(self.jobs.name).generation)
         roots = (
             []
             if job is None

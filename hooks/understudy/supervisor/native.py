@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.addresses import bracketed
 from understudy.errors import SettingsError
 from understudy.events import Log
 from understudy.submit import executors_wanted, is_native, settings_of, without
@@ -102,8 +103,8 @@ class Native:
     def _settings(self, count: int) -> dict[str, str]:
         """What has to be as it is: executors find their driver, belong to its pod, and can be told from others'."""
         found = {
-            "spark.driver.host": self.address,
-            "spark.driver.bindAddress": self.address,
+            "spark.driver.host": bracketed(self.address),
+            "spark.driver.bindAddress": bracketed(self.address),  # executors are told this one (useDriverPodIP)
             "spark.kubernetes.driver.pod.name": self.pod,
             f"spark.kubernetes.executor.label.{EXECUTOR_OF}": self.cluster,
             f"spark.kubernetes.executor.label.{HOLDER}": self.start,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from understudy.addresses import joined
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
 from understudy.errors import SettingsError
@@ -163,7 +164,7 @@ async def in_cluster(settings: RunSettings, log: Log) -> Place:
     return Place(
         holder=holder,
         host=pod_name,
-        address=f"{address}:8080" if address else "",
+        address=joined(address, 8080) if address else "",
         documents=KubernetesDocumentStore(api, log=log),
         lock=lock_store(api, settings.lock_kind, log),
         floor=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),

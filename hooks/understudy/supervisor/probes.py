@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from understudy.addresses import joined, listener
 from understudy.errors import EnvironmentProblem
 from understudy.supervisor.health import Health
 
@@ -85,10 +86,12 @@ class Probes:
         """Raises ``EnvironmentProblem`` when the port is taken."""
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            await web.SockSite(self._runner, listener(host, port)).start()
         except OSError as error:
             raise EnvironmentProblem(
-                f"cannot listen on {host}:{port}: {error.strerror}", where="--listen", remedy="Give a free port, or 0"
+                f"cannot listen on {joined(host, port)}: {error.strerror}",
+                where="--listen",
+                remedy="Give a free port, or 0",
             ) from error
 
     async def stop(self) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from understudy.clock import BootClock
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
+from understudy.election.records import GRANT
 from understudy.errors import (
     DocumentEmptied,
     DocumentError,
@@ -29,6 +31,7 @@ from understudy.events import Log
 from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
+from understudy.ha.ownership import refuse_foreign
 from understudy.ha.replicas import ReplicaStore
 from understudy.messages import ClaimRefused, Outdated, Reclaim
 from understudy.supervisor import restart
@@ -139,11 +142,12 @@ class Replica:
         tasks: list[asyncio.Task[None]] = []
         try:
             await self._replicas.join(self._settings.job)
+            await self._refuse_foreign_lock()
             job = await self._jobs.read()
             if job is not None and job.status.terminal:
                 return self._already_ended(job)
             if job is not None:
-                self._generation = self._generation.numbered(job.generation)
+                self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
             await self._drivers.publish()
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, self._seat.workspaces.sweep)
@@ -169,6 +173,11 @@ class Replica:
             await self._drivers.bury()
             await self._roster.leave()
             await self._place.close()
+
+    async def _refuse_foreign_lock(self) -> None:
+        """A lock that cannot be read, or not now, is the elector's affair."""
+        with suppress(DocumentError):
+            refuse_foreign(await self._place.lock.read(self._settings.names.lock), GRANT)
 
     def _told_to_stop(self, why: str) -> None:
         """The elector hears it at once: whatever the loop is waiting for now, this process takes no lock any more."""
