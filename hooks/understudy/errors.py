@@ -11,7 +11,8 @@
     │   └── DocumentEmptied              content is gone while a floor says there was some
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
     ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
-    └── JobFailed               (exit 1) the job used up its restarts
+    ├── JobFailed               (exit 1) the job used up its restarts
+    └── InternalError          (exit 70) a part of this replica failed in a way nothing was prepared for
 
     LeadershipLost (BaseException)       this replica may not write any more
 
@@ -73,6 +74,12 @@ class ScriptProblem(UnderstudyError):
 
 class JobFailed(UnderstudyError):
     exit_code = 1
+
+
+class InternalError(UnderstudyError):
+    """What nothing was prepared for: a defect, or a machine without memory or descriptors. The cause is chained."""
+
+    exit_code = 70
 
 
 class LeadershipLost(BaseException):

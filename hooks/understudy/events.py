@@ -22,7 +22,8 @@ class Event:
     facts: dict[str, object]
 
 
-def _print(stream: TextIO, event: Event, *, as_json: bool) -> None:
+def _print(stream: TextIO, event: Event, *, as_json: bool) -> bool:
+    """False when the line could not be written."""
     now = time.time()
     if as_json:
         line = json.dumps(
@@ -35,21 +36,33 @@ def _print(stream: TextIO, event: Event, *, as_json: bool) -> None:
     try:
         stream.write(line + "\n")
         stream.flush()
-    except (BrokenPipeError, ValueError):  # whoever read our log is gone; deciding goes on
-        return
+    except (OSError, ValueError):  # a full disk, a reader that is gone, a closed stream: deciding goes on
+        return False
+    return True
 
 
 @dataclass(slots=True)
 class Log:
-    """Says events to a stream and to listeners. ``facts`` (replica, job) are added to every line."""
+    """Says events to a stream and to listeners. ``facts`` (replica, job) are added to every line.
+
+    Never raises into the decision it tells of: lines that cannot be written are counted in ``unwritten``, and that they are missing
+    is said with the next one that can.
+    """
 
     facts: dict[str, object] = field(default_factory=dict)
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
     as_json: bool = field(default_factory=lambda: os.environ.get("UNDERSTUDY_LOG") == "json")
+    unwritten: int = 0
 
     def say(self, event: str, sentence: str, **facts: object) -> None:
-        _print(self.stream, self.tell(event, sentence, **facts), as_json=self.as_json)
+        told = self.tell(event, sentence, **facts)
+        if not _print(self.stream, told, as_json=self.as_json):
+            self.unwritten += 1
+        elif self.unwritten:
+            missing, self.unwritten = self.unwritten, 0
+            gap = Event("log-gap", f"{missing} lines before this one could not be written", dict(self.facts))
+            _print(self.stream, gap, as_json=self.as_json)
 
     def tell(self, event: str, sentence: str, **facts: object) -> Event:
         """To listeners only: an error that ends the process, which prints it by itself."""

@@ -67,6 +67,8 @@ class Desk:
     def sweep(self) -> None:
         pass
 
+    remove = sweep
+
 
 class _EndedAs(Exception):
     def __init__(self, code: int, why: str) -> None:

@@ -87,3 +87,54 @@ def test_a_token_that_is_refused_again_is_the_answer(tmp_path: Path) -> None:
     answer = asyncio.run(served(handler, lambda api: api.request("GET", "/pod"), token=mounted))
     assert isinstance(answer, Answer)
     assert answer.status == 401
+
+
+def event(size: int = 1) -> bytes:
+    return json.dumps({"type": "MODIFIED", "object": {"kind": "Pod", "big": "x" * size}}).encode() + b"\n"
+
+
+async def watched(*sent: bytes) -> tuple[int, str]:
+    """How many events a watch gave that was sent this, and why it ended."""
+    seen = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for data in sent:
+            await response.write(data)
+        await response.write_eof()
+        return response
+
+    async def watch(api: ApiServer) -> str:
+        nonlocal seen
+        try:
+            async for _ in api.watch("/pods"):
+                seen += 1
+        except DocumentError as error:
+            return str(error)
+        return ""
+
+    reason = await served(handler, watch)
+    return seen, str(reason)
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen", "words"),
+    [
+        ((event(), event()), 2, ""),
+        ((event(), event()[:20], event()[20:]), 2, ""),
+        ((event(1_400_000), event()), 2, ""),
+        ((event(), event()[:40]), 1, "it ended within a line"),
+        ((b"<html>502 Bad Gateway</html>\n",), 0, "<html>502 Bad Gateway</html>"),
+        ((b"[]\n",), 0, "the watch broke"),
+        ((event(), b'{"type": "ERROR", "object": {"message": "too old"}}\n'), 1, "too old"),
+        ((event(), b"x" * (5 << 20)), 1, "a line of more than 4 MiB"),
+    ],
+    ids=["whole", "in pieces", "a large object", "torn", "a proxy's page", "no event", "an error", "without an end"],
+)
+def test_a_watch_gives_whole_events_and_breaks_on_anything_else(sent: tuple[bytes, ...], seen: int, words: str) -> None:
+    """``ValueError`` came out of half a line and of an object of more than 128 KiB, and the task that watched was dead."""
+    found, reason = asyncio.run(watched(*sent))
+    assert found == seen
+    assert words in reason
+    assert bool(words) is bool(reason)

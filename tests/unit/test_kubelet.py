@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.documents.api_server import Answer
+from understudy.errors import DocumentError
 from understudy.events import Log
 from understudy.supervisor.kubelet import KubeletWatch, holder_id, terminated
 
@@ -123,10 +124,26 @@ class Pods:
         await asyncio.sleep(3600)
 
 
+class Broken(Pods):
+    """The first watch breaks with ``error``; what was missed is in the list of the next."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__([RUNNING], stored=Answer(200, RESTARTED))
+        self._error: Exception | None = error
+
+    async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Any]]:
+        if self._error is not None:
+            error, self._error = self._error, None
+            self._listed = [RESTARTED]
+            raise error
+        async for event in super().watch(path, **query):
+            yield event
+
+
 LEAVES = "the leader leaves"
 
 
-def told(pods: Pods, *, own: str = "ours", holder: str = HOLDER) -> tuple[list[str], list[str]]:
+def told(pods: Pods, *, own: str = "ours", holder: str = HOLDER, within: float = 0.2) -> tuple[list[str], list[str]]:
     """Who was reported dead, and who doomed, we with the reason, by a watch over ``pods``."""
     dead: list[str] = []
     doomed: list[str] = []
@@ -138,7 +155,7 @@ def told(pods: Pods, *, own: str = "ours", holder: str = HOLDER) -> tuple[list[s
         api: Any = pods
         watching = KubeletWatch(api, "flights", own, lambda: holder, dead.append, doomed.append, leaving, Log())
         with suppress(TimeoutError):
-            await asyncio.wait_for(watching.run(), 0.2)
+            await asyncio.wait_for(watching.run(), within)
 
     asyncio.run(watch())
     return dead, doomed
@@ -176,3 +193,9 @@ def test_the_deletion_of_the_own_pod_is_told_once_so_is_the_leaders_and_that_of_
     assert told(Pods([RUNNING], modified), holder="somebody-else_start") == ([], [])
     assert told(Pods([RUNNING], modified), holder="") == ([], [])
     assert told(Pods([RUNNING]), own=UID) == ([], [])
+
+
+@pytest.mark.parametrize("error", [ValueError("half a line"), KeyError("object"), DocumentError("torn"), OSError()])
+def test_a_watch_that_breaks_begins_again(error: Exception) -> None:
+    """Whatever a proxy sends: without the kubelet's word every takeover waits for a lease."""
+    assert told(Broken(error), within=1.6) == ([HOLDER], [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 
 import typer
 
@@ -30,7 +31,8 @@ def main() -> None:
     try:
         app()
     except UnderstudyError as error:
-        sys.stderr.write(f"understudy: {error}\n")
+        with suppress(OSError):  # on a full disk the exit code is still the reason
+            sys.stderr.write(f"understudy: {error}\n")
         sys.exit(error.exit_code)
 
 

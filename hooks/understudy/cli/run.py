@@ -168,7 +168,7 @@ def run(
 
     Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
-    batch job.
+    batch job; 70 a part of this replica failed unexpectedly.
     """
     from understudy.documents.directory import check_directory
     from understudy.environment import find_fence, find_java, spark_version

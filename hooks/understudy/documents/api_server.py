@@ -48,6 +48,8 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_AGE = 60.0
 #: Seconds a watch stays open before the server ends it; then it is begun again.
 _WATCH_FOR = 240
+#: Bytes of one event of a watch; etcd stores no object of more than 1.5 MiB.
+_LONGEST_LINE = 4 << 20
 
 Json = dict[str, Any]
 
@@ -201,10 +203,12 @@ class ApiServer:
                 raise DocumentError(f"cannot be watched: {answer.reason}", where=path)
             # Two missed bookmarks: a server that says nothing for so long is gone, whatever TCP believes.
             async with asyncio.timeout(_WATCH_FOR + 2 * self.timeout):
-                async for line in stream.content:
+                async for line in _lines(stream.content, path):
                     event = _parsed(line)
-                    if event.get("type") == "ERROR":
-                        raise DocumentError(f"the watch broke: {event.get('object', {}).get('message')}", where=path)
+                    thing = event.get("object")
+                    if event.get("type") == "ERROR" or not isinstance(thing, dict):
+                        said = thing.get("message") if isinstance(thing, dict) else line[:80].decode(errors="replace")
+                        raise DocumentError(f"the watch broke: {said}", where=path)
                     yield event
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
@@ -234,6 +238,21 @@ def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -
         where=name,
         remedy=f"Add {verb} on {what} with resourceNames [{name}] to the HA Role of namespace {namespace}",
     )
+
+
+async def _lines(stream: aiohttp.StreamReader, path: str) -> AsyncIterator[bytes]:
+    """Whole lines. aiohttp's own end at 128 KiB, and an object may have 1.5 MiB. Raises ``DocumentError`` for longer ones."""
+    rest = bytearray()
+    async for data in stream.iter_any():
+        *whole, last = data.split(b"\n")
+        for line in whole:
+            yield bytes(rest + line)
+            rest.clear()
+        rest += last
+        if len(rest) > _LONGEST_LINE:
+            raise DocumentError(f"the watch broke: a line of more than {_LONGEST_LINE >> 20} MiB", where=path)
+    if rest:
+        raise DocumentError("the watch broke: it ended within a line", where=path)
 
 
 def _parsed(data: bytes) -> Json:

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -29,6 +30,8 @@ from understudy.supervisor.workspace import Workspace
 
 #: Seconds killing may take before we say so; a process in uninterruptible sleep takes as long as it takes.
 _KILL_WITHIN = 30.0
+#: Seconds until they are looked for again where they could not be.
+_LOOK_AGAIN = 0.1
 
 
 class Driver:
@@ -64,20 +67,32 @@ class Driver:
             CHANNEL_VARIABLE: f"{theirs.fileno()},{alive.descriptor}",
             HOLDER_VARIABLE: spec.holder,
         }
-        # From the main thread: the kernel counts the parent that PR_SET_PDEATHSIG watches by thread.
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "understudy.driver"],
-            env=environment,
-            pass_fds=(theirs.fileno(), alive.descriptor),
-            start_new_session=True,
-        )
-        theirs.close()
-        self.pid = self._process.pid
-        self._watched = [os.pidfd_open(self.pid)]
-        self._loop.add_reader(self._watched[0], self._driver_gone)
-        self._loop.add_reader(self._socket, self._readable)
-        self.kill_timer = KillTimer(gate, self._activity, self._kill_at_deadline)
         self.killed_because = ""
+        self._watched: list[int] = []
+        try:
+            # From the main thread: the kernel counts the parent that PR_SET_PDEATHSIG watches by thread.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "understudy.driver"],
+                env=environment,
+                pass_fds=(theirs.fileno(), alive.descriptor),
+                start_new_session=True,
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+        try:
+            self._watched.append(os.pidfd_open(self.pid))
+            self._loop.add_reader(self._watched[0], self._driver_gone)
+            self._loop.add_reader(self._socket, self._readable)
+            self.kill_timer = KillTimer(gate, self._activity, self._kill_at_deadline)
+        except BaseException:  # a process without its watch and its timer must not be
+            self._process.kill()
+            self._process.wait()
+            self._stop_watching()
+            raise
 
     def say(self, message: Message) -> None:
         with suppress(OSError):  # a dead driver hears nothing; its exit is reported elsewhere
@@ -95,8 +110,9 @@ class Driver:
     async def bury(self) -> None:
         """Return when every process of the session is gone, whatever it takes; its workspace goes a little later."""
         self.show(View(State.REVOKED, self.gate.view.token))
-        while not await asyncio.to_thread(kill_all, self.pid, self.spec.holder, within=_KILL_WITHIN):
-            sys.stderr.write(f"understudy: processes of driver {self.pid} do not die\n")
+        while not await asyncio.to_thread(self._kill_session):
+            with suppress(OSError):
+                sys.stderr.write(f"understudy: processes of driver {self.pid} do not die\n")
         await asyncio.to_thread(self._process.wait)
         self._close()
 
@@ -128,7 +144,15 @@ class Driver:
 
     def _kill_at_deadline(self, reason: str) -> None:
         self.kill_now(reason)
-        kill_all(self.pid, self.spec.holder, within=_KILL_WITHIN)
+        while not self._kill_session():
+            pass
+
+    def _kill_session(self) -> bool:
+        try:
+            return kill_all(self.pid, self.spec.holder, within=_KILL_WITHIN)
+        except OSError:  # without a descriptor nobody can look for them, for now
+            time.sleep(_LOOK_AGAIN)
+            return False
 
     def _readable(self) -> None:
         try:
@@ -178,12 +202,15 @@ class Driver:
 
     def _close(self) -> None:
         self.kill_timer.stop()
+        self._stop_watching()
+        self.gate.discard()
+        # Gigabytes, perhaps; a takeover does not wait for them.
+        self._loop.run_in_executor(None, self._workspace.remove)
+
+    def _stop_watching(self) -> None:
         for descriptor in self._watched:
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
         self._watched.clear()
         self._loop.remove_reader(self._socket)
         self._socket.close()
-        self.gate.discard()
-        # Gigabytes, perhaps; a takeover does not wait for them.
-        self._loop.run_in_executor(None, self._workspace.remove)

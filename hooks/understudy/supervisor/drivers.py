@@ -38,6 +38,7 @@ from understudy.supervisor.freshness import Due, Freshness
 from understudy.supervisor.happenings import Aged, Died, Exited, Finished, Happening, Heard, JobEnded
 from understudy.supervisor.health import Health
 from understudy.supervisor.places import Place
+from understudy.supervisor.root_tasks import RootTasks, described
 from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Seat, Term
 from understudy.supervisor.settings import RunSettings
@@ -75,6 +76,7 @@ class Drivers:
         health: Health,
         clock: Clock,
         log: Log,
+        tasks: RootTasks,
         *,
         ready: Callable[[bool], None],
         leader_elsewhere: Callable[[], str | None],
@@ -93,7 +95,7 @@ class Drivers:
         self.seat = Seat(
             settings, place, fence_jar, term, self._overhear, lambda driver, status: happen(Exited(driver, status))
         )
-        self.spawning: asyncio.Task[None] | None = None
+        self._tasks = tasks
         self._standing = _NOT_REHEARSED
         self._rehearsed_at = 0.0
         self._freshness = Freshness(settings.standby_max_age, settings.submit, place.mounts, clock)
@@ -105,9 +107,7 @@ class Drivers:
     # Its start.
 
     def respawn(self, pause: float = 0.0) -> None:
-        if self.spawning is not None:
-            self.spawning.cancel()
-        self.spawning = asyncio.create_task(self._start_when_quiet(pause))
+        self._tasks.watch("the start of a standby's driver", lambda: self._start_when_quiet(pause))
 
     async def _start_when_quiet(self, pause: float) -> None:
         """Start a standby's driver, after a new leader's first commit if one is just taking over: it has the machine first."""
@@ -132,6 +132,17 @@ class Drivers:
             self._roster.began()
             self._health.script_since = time.time()
             self.seat.start(idle=leader is not None)
+
+    def start_leading(self) -> None:
+        """Start the driver of a leader. A start that fails is answered as the death of a driver is: counted, and tried again."""
+        try:
+            self.seat.start(idle=False)
+        except UnderstudyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a full disk, no descriptor, no memory: may be otherwise next time
+            reason = f"its driver could not be started: {described(error)}"
+            self._log.say("driver-died", reason, epoch=self._term.epoch)
+            self._happen(Died(reason, self._term.token))
 
     async def look_after_age(self) -> None:
         """Ask the loop to run a standby's script again, when it is due and its turn."""

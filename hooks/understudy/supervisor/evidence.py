@@ -43,16 +43,18 @@ class EvidenceWatch:
                 if replica is None:  # an elector of another kind: its lease has to run out
                     await asyncio.sleep(_AGAIN)
                     continue
-                self._watched.add(holder)
                 arguments = replica, asyncio.get_running_loop()
                 threading.Thread(target=self._wait, args=arguments, name="evidence", daemon=True).start()
+                self._watched.add(holder)  # once a thread waits: where none can be started, another look tries again
             await asyncio.sleep(_LOOK)
 
     def is_dead(self, replica: Replica) -> bool:
         return all_gone(self._directory / replica.holder, replica.inode, replica.boot)
 
     def _wait(self, replica: Replica, loop: asyncio.AbstractEventLoop) -> None:
-        gone = all_gone(self._directory / replica.holder, replica.inode, replica.boot, wait=True)
+        gone = False
+        with suppress(OSError):  # whatever it is, somebody is asked again
+            gone = all_gone(self._directory / replica.holder, replica.inode, replica.boot, wait=True)
         with suppress(RuntimeError):  # the event loop is closed: nobody wants to know any more
             if gone:
                 loop.call_soon_threadsafe(self._gone, replica.holder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +42,8 @@ class FenceCounts:
 
 @dataclass(slots=True)
 class Health:
-    """``turned_at``: when the elector last decided anything (s of ``clock``). ``phases``: the last takeover's, in seconds.
+    """``last_turn`` tells when the elector last decided anything (s of ``clock``), ``turned_at`` is the least it may say.
+    ``phases``: the last takeover's, in seconds.
 
     ``ended``: how the job did, in words, once it has; then there is nothing left that could be late.
     """
@@ -49,6 +51,7 @@ class Health:
     clock: Clock
     fence: FenceCounts
     live_within: float
+    last_turn: Callable[[], float] = lambda: 0.0
     turned_at: float = 0.0
     began_at: float = 0.0
     leads: bool = False
@@ -84,8 +87,12 @@ class Health:
 
     @property
     def live(self) -> bool:
-        """The elector has had its turn lately: neither stuck nor dead. An ended job has none."""
-        return bool(self.ended) or self.clock.now() - self.turned_at <= self.live_within
+        """The elector has had its turn lately: neither stuck nor dead. An ended job has none.
+
+        The elector is asked, and no task in between: a leader must not be killed for what only its probes know.
+        """
+        last = max(self.turned_at, self.last_turn())
+        return bool(self.ended) or self.clock.now() - last <= self.live_within
 
     @property
     def ready(self) -> tuple[bool, str]:

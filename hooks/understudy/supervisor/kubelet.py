@@ -74,17 +74,16 @@ class KubeletWatch:
         self._reported: set[str] = set()
 
     async def run(self) -> None:
-        looks = asyncio.create_task(self._keep_looking())
-        try:
-            await self._keep_watching()
-        finally:
-            looks.cancel()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_looking())
+            group.create_task(self._keep_watching())
 
     async def _keep_looking(self) -> None:
         """Who leads may become known after the news of its end."""
         while True:
             await asyncio.sleep(_AGAIN)
-            await self._look()
+            with suppress(UnderstudyError, OSError, LookupError, TypeError, AttributeError):  # an answer that is no pod
+                await self._look()
 
     async def _keep_watching(self) -> None:
         broken = ""
@@ -92,10 +91,11 @@ class KubeletWatch:
             try:
                 await self._watch()
                 broken = ""
-            except (UnderstudyError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever a server or a proxy sends, the watch begins again
                 if str(error) != broken:
                     broken = str(error)
-                    self._log.say("evidence-blind", f"pods cannot be watched, so leases have to run out: {error}")
+                    cause = broken or type(error).__name__
+                    self._log.say("evidence-blind", f"pods cannot be watched, so leases have to run out: {cause}")
             await asyncio.sleep(_AGAIN)
 
     def is_dead(self, replica: Replica) -> bool:

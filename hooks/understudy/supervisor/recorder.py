@@ -27,6 +27,7 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "unreachable": ("Warning", "LockUnreachable"),
     "unnoted": ("Warning", "DocumentNotWritten"),
     "unpublished": ("Warning", "DocumentNotWritten"),
+    "task-failed": ("Warning", "TaskFailed"),
     "document-large": ("Warning", "DocumentLarge"),
 }
 #: The API server's limit for a note, in characters.
@@ -56,7 +57,8 @@ class EventRecorder:
 
     def _hear(self, event: Event) -> None:
         if event.event in ANNOUNCED:
-            self._loop.call_soon_threadsafe(self._put, self._object(event))
+            with suppress(RuntimeError):  # the loop is closed: what is said so late has the log alone
+                self._loop.call_soon_threadsafe(self._put, self._object(event))
 
     def _put(self, event: Json) -> None:
         if not self._waiting.full():
@@ -91,7 +93,7 @@ class EventRecorder:
             try:
                 answer = await self._api.request("POST", self._api.path("events", group="events.k8s.io/v1"), event)
                 problem = "" if answer.status in (200, 201) else answer.reason
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - whatever a proxy answers, later Events are sent
                 problem = str(error) or type(error).__name__
             finally:
                 self._waiting.task_done()

@@ -53,6 +53,7 @@ from understudy.supervisor.happenings import (
 )
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.places import Place
+from understudy.supervisor.root_tasks import RootTasks, internal
 from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Term
 from understudy.supervisor.settings import RunSettings
@@ -95,7 +96,10 @@ class Replica:
         self._generation = Generation(place.revision, settings.digest, place.workload)
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
-        self.health = Health(clock, fence, live_within=2 * settings.timings.retry)
+        self.health = Health(
+            clock, fence, live_within=2 * settings.timings.retry, last_turn=lambda: self._elector.turned_at
+        )
+        self._tasks = RootTasks(log)
         self.told_to_stop = asyncio.Event()
         self.successor: str | None = None  # whom a leader that was told to stop has released its lock to
         self._term = Term(NONE)
@@ -109,6 +113,7 @@ class Replica:
             self.health,
             clock,
             log,
+            self._tasks,
             ready=self._elector.ready,
             leader_elsewhere=self._leader_elsewhere,
             happen=self._happenings.put_nowait,
@@ -139,40 +144,46 @@ class Replica:
 
     async def run(self) -> int:
         """Until the job ends or this replica is told to stop; the process's exit code."""
-        tasks: list[asyncio.Task[None]] = []
         try:
-            await self._replicas.join(self._settings.job)
-            await self._refuse_foreign_lock()
-            job = await self._jobs.read()
-            if job is not None and job.status.terminal:
-                return self._already_ended(job)
-            if job is not None:
-                self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
-            await self._drivers.publish()
-            loop = asyncio.get_running_loop()
-            loop.run_in_executor(None, self._seat.workspaces.sweep)
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._told_to_stop, number.name)
-            tasks += [asyncio.create_task(self._elector.run()), asyncio.create_task(self._evidence.run())]
-            tasks += [asyncio.create_task(self._feel_pulse()), asyncio.create_task(self._look_for_intruders())]
-            tasks += [
-                asyncio.create_task(self._drivers.note_commits()),
-                asyncio.create_task(self._drivers.look_after_age()),
-            ]
-            self._drivers.respawn()
-            return await self._handle()
+            return await self._tasks.guard(self._serve())
         except UnderstudyError as error:
-            self._log.tell("stopped-for", str(error))
-            await self._retire()
+            await self._give_up(error)
             raise
+        except Exception as error:
+            reason = internal(error, "control loop")
+            await self._give_up(reason)
+            raise reason from error
         finally:
-            tasks += [self._drivers.spawning] if self._drivers.spawning is not None else []
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._tasks.close()
             await self._drivers.bury()
             await self._roster.leave()
             await self._place.close()
+
+    async def _serve(self) -> int:
+        await self._replicas.join(self._settings.job)
+        await self._refuse_foreign_lock()
+        job = await self._jobs.read()
+        if job is not None and job.status.terminal:
+            return self._already_ended(job)
+        if job is not None:
+            self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
+        await self._drivers.publish()
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, self._seat.workspaces.sweep)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._told_to_stop, number.name)
+        self._tasks.need("the elector", self._elector.run)
+        self._tasks.watch("the watch for evidence", self._evidence.run)
+        self._tasks.watch("the pulse", self._feel_pulse)
+        self._tasks.watch("the look for another workload", self._look_for_intruders)
+        self._tasks.watch("the note of commits", self._drivers.note_commits)
+        self._tasks.watch("the look after a standby's age", self._drivers.look_after_age)
+        self._drivers.respawn()
+        return await self._handle()
+
+    async def _give_up(self, reason: UnderstudyError) -> None:
+        self._log.tell("stopped-for", str(reason))
+        await self._retire()
 
     async def _refuse_foreign_lock(self) -> None:
         """A lock that cannot be read, or not now, is the elector's affair."""
@@ -186,9 +197,8 @@ class Replica:
         self._happenings.put_nowait(Stop(why))
 
     async def _feel_pulse(self) -> None:
-        """Note for the probes when the elector last had its turn, and tell of writes that the fence refused."""
+        """Tell of writes that the fence refused."""
         while True:
-            self.health.turned_at = self._elector.turned_at
             known = self.health.fence.refused
             self.health.fence.look()
             if self.health.fence.refused > known:
@@ -284,7 +294,7 @@ class Replica:
         if self._place.native is not None and (standbys := await self._roster.standbys()) is not None:
             await self._place.native.clear(standbys, self._log)
         if self._seat.driver is None:
-            self._seat.start(idle=False)
+            self._drivers.start_leading()
         else:
             self._seat.open()
             self._seat.driver.take_the_lead()
@@ -394,7 +404,7 @@ class Replica:
         if self._term.epoch is not None and await self._begin_attempt(self._term.epoch):
             token = self._term.token
             self._log.say("restarted", f"the driver starts again in place under token {token}", epoch=token.epoch)
-            self._seat.start(idle=False)
+            self._drivers.start_leading()
 
     # Ends.
 

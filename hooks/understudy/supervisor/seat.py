@@ -13,6 +13,7 @@ from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.settings import Timings
 from understudy.supervisor.child import Driver
+from understudy.supervisor.native import Executors
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workspace import Workspace, Workspaces
@@ -57,13 +58,23 @@ class Seat:
         self._exited = exited
         self.workspaces = Workspaces(settings.home, place.java_options)
         self.driver: Driver | None = None
+        self._dying: list[Driver] = []
 
     def start(self, *, idle: bool) -> None:
         """Start the script, behind an open gate if we lead. ``idle``: somebody else does, and goes before us in all that is short."""
         assert self.driver is None, "a seat has one driver"
-        settings, alive = self._settings, self._place.alive
-        executors = self._place.executors(settings.submit)
+        executors = self._place.executors(self._settings.submit)
         workspace = Workspace(self.workspaces)
+        try:
+            self.driver = self._started(workspace, executors, idle=idle)
+        except BaseException:
+            workspace.remove()  # or every start that fails would leave directories and descriptors behind
+            raise
+        if self._term.epoch is not None:
+            self.open()
+
+    def _started(self, workspace: Workspace, executors: Executors, *, idle: bool) -> Driver:
+        settings, alive = self._settings, self._place.alive
         gate = GateWriter(workspace.gate)
         spec = DriverSpec(
             holder=self._holder,
@@ -92,9 +103,11 @@ class Seat:
             settings=executors.settings,
             executors=executors.count,
         )
-        self.driver = Driver(spec, gate, workspace, alive, self._heard, self._exited)
-        if self._term.epoch is not None:
-            self.open()
+        try:
+            return Driver(spec, gate, workspace, alive, self._heard, self._exited)
+        except BaseException:
+            gate.discard()
+            raise
 
     def open(self) -> None:
         """Open the gate under the term's token and tell the driver, which takes over."""
@@ -114,10 +127,13 @@ class Seat:
             self.driver.kill_now(reason)
 
     async def clear(self) -> None:
-        """Return when no process of the driver is left."""
+        """Return when no process of the driver is left, nor of one whose burial was broken off."""
         driver, self.driver = self.driver, None
         if driver is not None:
-            await driver.bury()
+            self._dying.append(driver)
+        for each in list(self._dying):
+            await each.bury()
+            self._dying.remove(each)
 
     def _show_open(self, driver: Driver) -> None:
         driver.show(open_view(self._term.token, self._term.sent_at, self._settings.timings))

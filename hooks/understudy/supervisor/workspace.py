@@ -27,14 +27,20 @@ class OwnDirectory:
         parent.mkdir(parents=True, exist_ok=True)
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-            with suppress(FileNotFoundError):
+            try:
                 self._lock = _locked(self.path)
-                if self.path.exists():  # a sweep may have come between
-                    return
+            except FileNotFoundError:
+                continue  # a sweep has come between
+            except OSError:
+                self.path.rmdir()
+                raise
+            if self.path.exists():  # a sweep may have come between
+                return
+            os.close(self._lock)
 
     def remove(self) -> None:
+        os.close(self._lock)  # first: removing takes a descriptor, and this may be called because there is none
         shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
 
 
 def sweep(parent: Path) -> None:
@@ -83,10 +89,14 @@ class Workspace:
     def __init__(self, among: Workspaces) -> None:
         self._java_options = among.java_options
         self._directories: list[OwnDirectory] = []
-        self.gate = self._own(among.gates) / "gate"
-        self.scratch = self._own(among.scratch)
-        self._temporary = self._own(among.temporary)
-        self._blocks = [self._own_or_given(parent) for parent in among.blocks]
+        try:
+            self.gate = self._own(among.gates) / "gate"
+            self.scratch = self._own(among.scratch)
+            self._temporary = self._own(among.temporary)
+            self._blocks = [self._own_or_given(parent) for parent in among.blocks]
+        except BaseException:
+            self.remove()
+            raise
 
     @property
     def environment(self) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""Parts of a replica that fail alone: nobody may be left without a leader by that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from tests.simulation import pod as pods
+from tests.simulation.driver import SimulatedDriver
+from tests.simulation.test_found import leading, until, world
+from tests.simulation.world import World
+from understudy.errors import InternalError
+
+
+def failing(owner: type, name: str, when: Callable[[Any], bool], times: int = 1) -> AbstractContextManager[object]:
+    """``owner.name`` raises ``OSError`` where ``when`` says so of its object, so many times."""
+    stock, left = getattr(owner, name), times
+
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if left > 0 and when(self):
+            left -= 1
+            raise OSError(28, "No space left on device")
+        return stock(self, *arguments, **options)
+
+    return mock.patch.object(owner, name, call)
+
+
+def test_an_elector_that_dies_ends_its_process_and_another_leads() -> None:
+    """A grant that could not be logged killed the elector's task; its process held the lock for ever, and led nothing."""
+
+    async def script(one: World) -> None:
+        first, _ = await leading(one)
+        await asyncio.sleep(30.0)
+        (standby,) = [pod for pod in one.living() if pod is not first]
+        assert standby.replica is not None
+        with failing(type(standby.replica), "granted", lambda replica: replica is standby.replica):
+            first.die()
+            await until(one, lambda: standby.exit_code is not None)
+        assert standby.exit_code == InternalError.exit_code
+        reasons = [event.sentence for event in standby.said if event.event == "stopped-for"]
+        assert len(reasons) == 1
+        assert "the elector: OSError" in reasons[0]
+        await until(one, lambda: any(pod.leads for pod in one.living()))
+        assert not one.holds.broken
+
+    world(replicas=2).run(script)
+
+
+def test_a_standby_whose_driver_cannot_be_started_once_has_one_later() -> None:
+    """The task that should have started it had died, and nobody awaited it."""
+
+    async def script(one: World) -> None:
+        leader, _ = await leading(one)
+        await asyncio.sleep(30.0)
+        (standby,) = [pod for pod in one.living() if pod is not leader]
+        before = len(standby.drivers)
+        with failing(SimulatedDriver, "__init__", lambda _: True, times=2):
+            standby.drivers[-1].die(1)
+            await until(one, lambda: len(standby.drivers) > before)
+        assert [event.facts["task"] for event in standby.said if event.event == "task-failed"] == [
+            "the start of a standby's driver"
+        ]
+        assert not one.holds.broken
+
+    world(replicas=2).run(script)
+
+
+def test_a_leader_whose_driver_cannot_be_started_once_starts_it_again() -> None:
+    async def script(one: World) -> None:
+        leader, driver = await leading(one)
+        with failing(SimulatedDriver, "__init__", lambda _: True, times=1):
+            driver.die(1)
+            await until(one, lambda: leader.leads and leader.drivers[-1] is not driver)
+        died = [event.sentence for event in leader.said if event.event == "driver-died"]
+        assert "could not be started: OSError" in died[-1]
+        assert not one.holds.broken
+
+    world().run(script)
+
+
+def test_evidence_that_broke_once_is_evidence_again() -> None:
+    async def script(one: World) -> None:
+        first, _ = await leading(one)
+        with failing(pods.Evidence, "run", lambda _: True):
+            one.replicas = 2
+            one.start()
+            second = one.pods[-1]
+            await until(one, lambda: any(event.event == "task-failed" for event in second.said))
+        await asyncio.sleep(30.0)
+        first.die()
+        await until(one, lambda: second.leads)
+        assert [event.facts["how"] for event in second.said if event.event == "detected"] == ["evidence"]
+
+    world().run(script)
