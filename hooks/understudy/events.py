@@ -1,7 +1,8 @@
 """One structured sentence per decision: the log line, and what tests assert on.
 
 ``log.say("granted", "leading from epoch 7", epoch=7)`` prints ``12:00:01.123 granted: leading from epoch 7  epoch=7``,
-or one JSON object per line when ``UNDERSTUDY_LOG=json``.
+or one JSON object per line when ``UNDERSTUDY_LOG=json``. What is said is cut and its secrets are masked here, for the stream and for
+listeners alike: an error quotes what it likes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
+
+from understudy.redaction import presentable
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Log:
 
     def tell(self, event: str, sentence: str, **facts: object) -> Event:
         """To listeners only: an error that ends the process, which prints it by itself."""
-        said = Event(event, sentence, {**self.facts, **facts})
+        clean = {name: presentable(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
+        said = Event(event, presentable(sentence), {**self.facts, **clean})
         for listener in self.listeners:
             listener(said)
         return said

@@ -2,14 +2,22 @@
 
 One line is one message: ``{"say": "Granted", "token": 30064771073}``. A line that cannot be understood is an error and never
 ignored: both ends come from one installation, so a stranger's line means that something else holds the descriptor.
+
+Both ends cut texts to ``redaction.LONGEST`` characters and mask secrets in them: what a driver says ends up in documents and logs.
+Neither end reads a line of more than ``LONGEST_LINE`` bytes.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from understudy.errors import EnvironmentProblem
+from understudy.redaction import presentable, presentable_location
+
+#: No line is longer, in bytes. Texts are cut far below that; what may be long is a list of directories.
+LONGEST_LINE = 4 << 20
 
 #: Environment variables a driver is started with: its specification, and two descriptors, ``channel,proof-of-life``.
 SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
@@ -77,7 +85,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Supervisor → driver: leadership is lost; what still runs is about to be killed."""
+    """Supervisor → driver: nothing may be written any more, and the gate will not open again; what still runs is about to be killed."""
 
     reason: str
 
@@ -248,16 +256,35 @@ _KINDS: dict[str, type[Message]] = {
 }
 
 
+#: Fields that name directories: they are compared with others, so they are not cut.
+_LOCATIONS = frozenset({"root", "roots"})
+
+
 def encode(message: Message) -> bytes:
-    return json.dumps({"say": type(message).__name__, **asdict(message)}).encode() + b"\n"
+    """One line. Texts in it may be shorter than they were, and without secrets."""
+    return json.dumps({"say": type(message).__name__, **_presentable(asdict(message))}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
     try:
         body = json.loads(line)
         kind = _KINDS[body.pop("say")]
-        return kind(**body)
+        return kind(**_presentable(body))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
+        shown = presentable(repr(line[:80]))
         raise EnvironmentProblem(
-            f"a line that is no message: {line[:80]!r}", where="driver channel", remedy="Update both ends together"
+            f"a line that is no message: {shown}", where="driver channel", remedy="Update both ends together"
         ) from cause
+
+
+def _presentable(body: dict[str, Any]) -> dict[str, Any]:
+    def of(name: str, value: Any) -> Any:
+        match value:
+            case str():
+                return presentable_location(value) if name in _LOCATIONS else presentable(value)
+            case list():
+                return [of(name, each) for each in value]
+            case _:
+                return value
+
+    return {name: of(name, value) for name, value in body.items()}

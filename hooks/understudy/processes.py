@@ -71,6 +71,16 @@ def oom_kills() -> int:
     return 0
 
 
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether this process has a handler of its own for a signal: neither the default nor to ignore it. False if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, mask = line.partition(":")
+            if name == "SigCgt":
+                return bool(int(mask, 16) >> (number - 1) & 1)
+    return False
+
+
 def members(session: int, holder: str) -> list[int]:
     """Processes of a replica's driver: its session's, and any that carry the holder's mark in their environment.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +29,8 @@ from understudy.messages import (
     Started,
     Suspend,
     Suspended,
+    decode,
+    encode,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +103,8 @@ class SimulatedDriver:
         self._suspended: float | None = None
         self.busy = self._batch_runs = False
         self._nonce = 0
+        self.handler: float | None = None  # seconds that the script's own handler of SIGTERM takes
+        self.handled = False
         self.process = self.pod.process(f"driver-{len(self.pod.drivers)}")
         self.pod.drivers.append(self)
         self.line = self.world.line(self.process, self.world.objects, bounded=True)
@@ -117,6 +122,15 @@ class SimulatedDriver:
             self.world.holds.opened(self)
             for process in (self.pod.supervisor, self.process):  # the kill timer, and the JVM's halting thread
                 self._look_at(process, view.kill.boottime_ns, view)
+
+    async def end_by_handler(self, within: float) -> bool:
+        if self.handler is None or not self.process.alive:
+            return False
+        if self.gate.view.state is State.OPEN:
+            self.show(replace(self.gate.view, state=State.CLOSED))
+        await asyncio.sleep(min(self.handler, within))
+        self.handled = self.handler <= within
+        return True
 
     def kill_now(self, reason: str) -> None:
         self.killed_because = self.killed_because or reason
@@ -161,7 +175,9 @@ class SimulatedDriver:
     def _inside(self, call: Callable[[], Any]) -> Any:
         return self.world.loop.inside(self.process, call)
 
-    def _tell(self, message: Message) -> None:
+    def _tell(self, said: Message) -> None:
+        message = decode(encode(said))
+
         def hear() -> None:
             if isinstance(message, Ended):
                 self.ended = message
@@ -220,7 +236,7 @@ class SimulatedDriver:
             if world.batches is not None and world.checkpoint.last(COMMITS) + 1 >= world.batches:
                 raise _EndedAs(0, "")
             if chance.random() < world.fails:
-                raise _EndedAs(1, "the script failed")
+                raise _EndedAs(1, world.failure)
             try:
                 await self._batch()
             except FileExistsError as conflict:

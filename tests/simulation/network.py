@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tests.simulation.loop import Handle, Process, SimulatedLoop
 from understudy.documents.memory import MemoryServer
-from understudy.documents.model import Content, Document, Outcome, Unknown
+from understudy.documents.model import Content, Document, Outcome, Unknown, check_size, merged
 from understudy.documents.record import Record
 from understudy.errors import DocumentError, DocumentUnreadable
 
@@ -162,9 +162,11 @@ class SimulatedStore:
         return await self.line.ask(lambda: self._server.document(name))
 
     async def create(self, name: str, content: Content) -> Outcome:
+        _check_size(name, {}, content)
         return await self.line.tell(lambda: self._server.write(name, None, lambda old: old.changed(content)), _UNKNOWN)
 
     async def replace(self, seen: Document, content: Content) -> Outcome:
+        _check_size(seen.name, seen.entries, content)
         return await self.line.tell(
             lambda: self._server.write(seen.name, seen, lambda old: old.changed(content)), _UNKNOWN
         )
@@ -210,3 +212,8 @@ class SimulatedStore:
 
     def _deliver(self, told: asyncio.Queue[Document | None], document: Document | None) -> None:
         self.line.loop.later(self.line.process, 0.0, told.put_nowait, document)
+
+
+def _check_size(name: str, entries: Mapping[str, str], content: Content) -> None:
+    """As the backends do, before anything is sent."""
+    check_size(name, sum(len(key) + len(value) for key, value in merged(entries, content.entries).items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.simulation.driver import SimulatedDriver
 from tests.simulation.plan import Kind, Plan
@@ -13,6 +14,8 @@ from understudy.documents import record
 from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
 from understudy.election.records import GRANT, GrantEntry
+from understudy.errors import DocumentTooLarge
+from understudy.fencing.gate import State
 from understudy.fencing.token import NONE
 from understudy.ha.job import Status
 from understudy.supervisor.happenings import Died, Finished, RestartDue
@@ -173,3 +176,81 @@ def test_a_job_restored_between_two_drivers_repeats_no_token() -> None:
         assert pod.drivers[-1].gate.view.token > second.gate.view.token
 
     world().run(script)
+
+
+def test_a_script_that_fails_with_a_megabyte_of_text_is_followed_by_another_driver() -> None:
+    """Its reason did not fit into the job's document, and the leader kept the lock, and no driver, for as long as it lived."""
+
+    async def script(one: World) -> None:
+        one.failure = f"ValueError: bad rows: {['x' * 100] * 12_000}"
+        pod, driver = await leading(one)
+        one.fails = 1.0
+        await until(one, lambda: not driver.process.alive)
+        one.fails = 0.0
+        await until(one, lambda: len(pod.drivers) >= 2 and pod.drivers[-1].open)
+        assert one.holds.job is not None
+        assert one.holds.job.reason.startswith("ValueError: bad rows: ['xxx")
+        assert one.holds.job.reason.endswith("characters)")
+
+    world().run(script)
+
+
+def test_a_document_too_large_for_what_has_to_be_written_ends_a_leader_and_is_not_tried_for_ever() -> None:
+    """Here not for a text: somebody else's entries fill it."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        name = one.settings(1).names.job_document
+        server = one.api.documents
+        stored = server.base(name)
+        server.overwrite(
+            name, record.dump(name, replace(stored, entries={**stored.entries, "theirs": "x" * (1 << 20)}))
+        )
+        driver.die(1)
+        await until(one, lambda: pod.gone)
+        assert pod.exit_code == DocumentTooLarge.exit_code
+        assert any(event.event == "released" for event in pod.said)
+
+    world().run(script)
+
+
+def test_a_leader_told_to_stop_lets_the_scripts_own_handler_end_behind_a_closed_gate() -> None:
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        driver.handler = one.settings(1).stop_patience / 2
+        pod.sigterm()
+        await until(one, lambda: driver.gate.view.state is State.CLOSED)
+        await until(one, lambda: pod.gone)
+        assert driver.handled
+        assert pod.exit_code == 0
+        events = [event.event for event in pod.said]
+        assert events.index("script-told") < events.index("released")
+
+    world().run(script)
+
+
+def test_a_handler_that_takes_longer_than_patience_is_not_waited_for() -> None:
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        driver.handler = 3600.0
+        pod.sigterm()
+        await until(one, lambda: pod.gone)
+        assert not driver.handled
+        assert pod.exit_code == 0
+
+    world().run(script)
+
+
+def test_a_standby_told_to_stop_lets_the_scripts_own_handler_end_too() -> None:
+    async def script(one: World) -> None:
+        await leading(one)
+        standby = next(pod for pod in one.pods if not pod.leads)
+        await until(one, lambda: bool(standby.drivers))
+        driver = standby.drivers[-1]
+        driver.handler = 0.1
+        standby.sigterm()
+        await until(one, lambda: standby.gone)
+        assert driver.handled
+        assert standby.exit_code == 0
+
+    world(replicas=2).run(script)

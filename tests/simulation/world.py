@@ -48,6 +48,7 @@ class World:
     revision: int = 1
     calm: bool = False
     over: bool = False
+    failure: str = "the script failed"  # what a script says that does
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.plan.seed)

@@ -9,6 +9,7 @@ import typer
 
 from understudy.cli import resume, run, status
 from understudy.errors import UnderstudyError
+from understudy.redaction import presentable
 
 app = typer.Typer(
     add_completion=False,
@@ -32,7 +33,7 @@ def main() -> None:
         app()
     except UnderstudyError as error:
         with suppress(OSError):  # on a full disk the exit code is still the reason
-            sys.stderr.write(f"understudy: {error}\n")
+            sys.stderr.write(f"understudy: {presentable(str(error))}\n")
         sys.exit(error.exit_code)
 
 

@@ -58,6 +58,12 @@ class Gatekeeper:
         self._changed = threading.Event()
         self.held = ""
         self.asked = False
+        self._over = False
+
+    def close_for_good(self) -> None:
+        """This replica was told to stop: whatever the page says, nobody waits here any more."""
+        self._over = True
+        self.nudge()
 
     def standing(self) -> State:
         self.asked = True
@@ -166,6 +172,8 @@ class Gatekeeper:
         self._count(+1)
 
     def _standing(self) -> State:
+        if self._over:
+            return State.REVOKED
         view = self._reader.read()
         return State.CLOSED if view is None else view.standing(instant())
 

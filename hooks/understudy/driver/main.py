@@ -29,6 +29,7 @@ from understudy.messages import (
     ALIVE_VARIABLE,
     CHANNEL_VARIABLE,
     EXPENDABLE,
+    LONGEST_LINE,
     LOW_PRIORITY,
     SPEC_VARIABLE,
     Attached,
@@ -67,7 +68,7 @@ class Channel:
 
     def listen(self, stage: Stage, rehearsals: Rehearsals) -> None:
         with self._socket.makefile("rb") as lines:
-            for line in lines:
+            while line := lines.readline(LONGEST_LINE):
                 match decode(line):
                     case Granted():
                         stage.granted()

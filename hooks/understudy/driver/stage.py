@@ -174,7 +174,7 @@ class Stage:
 
     def revoked(self) -> None:
         self._rehearsals.cancel()
-        self.gatekeeper.nudge()
+        self.gatekeeper.close_for_good()
 
     def suspend(self, patience: float) -> None:
         """Hold new batches; say when none is running, or when ending is as good as waiting.

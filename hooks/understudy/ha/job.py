@@ -11,11 +11,18 @@ from typing import Self
 from understudy.documents import codec
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
 from understudy.documents.settle import settle
-from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable, LeadershipLost
+from understudy.errors import (
+    DocumentEmptied,
+    DocumentError,
+    DocumentTooLarge,
+    DocumentUnreadable,
+    LeadershipLost,
+)
 from understudy.fencing.claim import is_new
 from understudy.fencing.token import HIGHEST, NONE, Token
 from understudy.ha import ownership
 from understudy.ha.generation import Generation
+from understudy.redaction import presentable
 
 ENTRY = ownership.JOB
 _KIND = "job"
@@ -201,21 +208,31 @@ class JobStore:
         return await self._update(token, lambda job: replace(job, roots=tuple(sorted({*job.roots, *roots}))))
 
     async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
-        """Count one failure; those older than ``window`` seconds are forgotten."""
-        return await self._update(
-            token,
-            lambda job: replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=reason),
-        )
+        """Count one failure; those older than ``window`` seconds are forgotten.
+
+        Where a reason does not fit into the document any more, the failure is counted without it.
+        """
+
+        def counted(job: Job, why: str) -> Job:
+            return replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=why)
+
+        try:
+            return await self._update(token, lambda job: counted(job, presentable(reason)))
+        except DocumentTooLarge:
+            return await self._update(token, lambda job: counted(job, ""))
 
     async def end(self, token: Token, status: Status, reason: str) -> Job:
         """The job as it is then: RUNNING if somebody has resumed it while nobody knew whether our FAILED had landed."""
 
-        def ended(job: Job) -> Job:
+        def ended(job: Job, why: str) -> Job:
             # whoever ends a job as FAILED has counted a failure before; only `resume` forgets them
             resumed = status is Status.FAILED and not job.failures
-            return job if resumed else replace(job, status=status, reason=reason)
+            return job if resumed else replace(job, status=status, reason=why)
 
-        return await self._update(token, ended)
+        try:
+            return await self._update(token, lambda job: ended(job, presentable(reason)))
+        except DocumentTooLarge:
+            return await self._update(token, lambda job: ended(job, ""))
 
     async def resume(self) -> Job:
         """Somebody has mended what made the job fail: it runs again, under higher tokens, its failures forgotten.

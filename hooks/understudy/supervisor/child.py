@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from understudy.errors import UnderstudyError
 from understudy.fencing.gate import Activity, GateWriter, State, View
 from understudy.messages import (
     CHANNEL_VARIABLE,
     HOLDER_VARIABLE,
+    LONGEST_LINE,
     SPEC_VARIABLE,
     Attached,
     DriverSpec,
     Ended,
     Message,
+    Revoked,
     decode,
     encode,
 )
-from understudy.processes import Alive, go_like_me, kill_all, may_lower_priority, members, oom_kills
+from understudy.processes import Alive, catches, go_like_me, kill_all, may_lower_priority, members, oom_kills
 from understudy.supervisor.kill_timer import KillTimer
 from understudy.supervisor.workspace import Workspace
 
@@ -49,6 +53,8 @@ class Driver:
         self.spec = spec
         self.gate = gate
         self.ended: Ended | None = None
+        self._told_to_end = False
+        self._gone = asyncio.Event()
         self._workspace = workspace
         self._on_message = on_message
         self._on_exit = on_exit
@@ -95,11 +101,36 @@ class Driver:
             raise
 
     def say(self, message: Message) -> None:
-        with suppress(OSError):  # a dead driver hears nothing; its exit is reported elsewhere
-            self._socket.send(encode(message))
+        line = encode(message)
+        try:
+            heard = self._socket.send(line) == len(line)
+        except BlockingIOError:
+            heard = False
+        except OSError:
+            return  # a dead driver hears nothing; its exit is reported elsewhere
+        if not heard:  # hundreds of messages are waiting, and half a line would be worse than none
+            self.kill_now("the driver does not read what it is told")
 
     def show(self, view: View) -> None:
         self.gate.publish(view)
+
+    async def end_by_handler(self, within: float) -> bool:
+        """Let the script's own handler of SIGTERM run, for ``within`` seconds; at once False where it has installed none.
+
+        The gate is closed first and the script hears that it stays so: what the handler sets off waits for nothing, and writes
+        nothing that the gate holds. The signal goes before that word, so that the script's thread meets its handler and not
+        ``LeadershipLost``.
+        """
+        if not catches(self.pid, signal.SIGTERM):
+            return False
+        self._told_to_end = True
+        if self.gate.view.state is State.OPEN:
+            self.show(replace(self.gate.view, state=State.CLOSED))
+        self._process.send_signal(signal.SIGTERM)
+        self.say(Revoked("this replica was told to stop"))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), within)
+        return True
 
     def kill_now(self, reason: str) -> None:
         """SIGKILL what can be reached without a look around; ``bury`` makes sure of the rest. May be called from any thread."""
@@ -154,28 +185,35 @@ class Driver:
             time.sleep(_LOOK_AGAIN)
             return False
 
-    def _readable(self) -> None:
+    def _readable(self) -> bool:
+        """Whether there was something, and may be more."""
         try:
             data = self._socket.recv(1 << 16)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data = b""
         if not data:
             self._loop.remove_reader(self._socket)
-            return
+            return False
         *lines, self._unread = (self._unread + data).split(b"\n")
+        if len(self._unread) > LONGEST_LINE:
+            self._unread = b""
+            self._loop.remove_reader(self._socket)
+            self.kill_now(f"the driver says a line of more than {LONGEST_LINE} bytes")
+            return False
         for line in lines:
             try:
                 message = decode(line)
             except UnderstudyError as error:
                 self.kill_now(str(error))
-                return
+                return False
             if isinstance(message, Attached):
                 self._watch_jvm(message.jvm)
             if isinstance(message, Ended):
                 self.ended = message
             self._on_message(self, message)
+        return True
 
     def _watch_jvm(self, pid: int) -> None:
         """A JVM's death is seen here, not only in Python: user code may hold the interpreter's lock."""
@@ -186,19 +224,19 @@ class Driver:
 
     def _jvm_gone(self, descriptor: int) -> None:
         self._loop.remove_reader(descriptor)
-        if self.ended is None:
+        if self.ended is None and not self._told_to_end:
             self.kill_now("the JVM died")
 
     def _driver_gone(self) -> None:
         self._loop.remove_reader(self._watched[0])
         self._readable_rest()
+        self._gone.set()
         self._on_exit(self, self._process.wait())
 
     def _readable_rest(self) -> None:
-        """Last words may still be in the socket."""
-        self._socket.setblocking(False)
-        with suppress(OSError):
-            self._readable()
+        """Last words may still be in the socket, behind many others."""
+        while self._readable():
+            pass
 
     def _close(self) -> None:
         self.kill_timer.stop()

@@ -260,6 +260,11 @@ class Drivers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._suspended.wait(), self._settings.stop_patience + _COMMIT)
 
+    async def end_by_handler(self) -> None:
+        """Return when the script has ended by its own handler of SIGTERM, or patience runs out; at once if it has none."""
+        if self.seat.driver is not None and await self.seat.driver.end_by_handler(self._settings.stop_patience):
+            self._log.say("script-told", "the script's own handler of SIGTERM had its time behind a closed gate")
+
     async def bury(self) -> None:
         """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""
         self._standing = _NOT_REHEARSED

@@ -35,7 +35,7 @@ class KillTimer:
         while not self._stopped.wait(look):
             view = self._gate.view
             now = instant()
-            near = view.state is State.OPEN and view.kill_due(now.plus(_NEAR), busy=True)
+            near = view.state in {State.OPEN, State.CLOSED} and view.kill_due(now.plus(_NEAR), busy=True)
             look = _LOOK if near else _LOOK_FAR
             if not near:
                 continue

@@ -21,6 +21,7 @@ from understudy.election.records import GRANT
 from understudy.errors import (
     DocumentEmptied,
     DocumentError,
+    DocumentTooLarge,
     DocumentUnreadable,
     IdentityConflict,
     JobFailed,
@@ -217,8 +218,8 @@ class Replica:
             happening = await self._happenings.get()
             try:
                 code = await self._answer(happening)
-            except (DocumentUnreadable, DocumentEmptied):
-                raise
+            except (DocumentUnreadable, DocumentEmptied, DocumentTooLarge):
+                raise  # the same again would end the same: another replica may lead, and a person look
             except DocumentError as error:
                 # Nothing is decided while documents cannot be reached; meanwhile the gate's deadlines and the kill timer hold.
                 if str(error) != said:
@@ -438,10 +439,13 @@ class Replica:
             looking = asyncio.create_task(self._roster.successor())
             if self._term.epoch is not None:  # else granted, and not begun
                 await self._drivers.suspend()
+            await self._drivers.end_by_handler()
             successor = await looking
             await self._drivers.bury()
             await self._elector.release(successor)
             self.successor = successor
+        else:
+            await self._drivers.end_by_handler()
         return 0
 
     # What is seen of others.

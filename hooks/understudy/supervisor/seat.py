@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.clock import Instant, instant
@@ -112,13 +112,18 @@ class Seat:
     def open(self) -> None:
         """Open the gate under the term's token and tell the driver, which takes over."""
         if self.driver is not None:
-            self._show_open(self.driver)
+            self.driver.show(self._open_view())
             self.driver.say(Granted(int(self._term.token)))
 
     def extend(self) -> None:
-        """New deadlines, or a new token; a gate that is not open stays as it is."""
-        if self.driver is not None and self.driver.gate.view.state is State.OPEN:
-            self._show_open(self.driver)
+        """New deadlines, or a new token; in other states than open the gate stays as it is.
+
+        A gate that was closed for a script that ends in its own way stays closed, and has deadlines: a JVM halts itself at them.
+        """
+        if self.driver is None:
+            return
+        if (state := self.driver.gate.view.state) in {State.OPEN, State.CLOSED}:
+            self.driver.show(replace(self._open_view(), state=state))
 
     def revoke(self, reason: str) -> None:
         """Nothing passes any more, and SIGKILL; ``bury`` makes sure of it."""
@@ -135,5 +140,5 @@ class Seat:
             await each.bury()
             self._dying.remove(each)
 
-    def _show_open(self, driver: Driver) -> None:
-        driver.show(open_view(self._term.token, self._term.sent_at, self._settings.timings))
+    def _open_view(self) -> View:
+        return open_view(self._term.token, self._term.sent_at, self._settings.timings)

@@ -1,0 +1,127 @@
+"""A script that has a handler of SIGTERM gets to run it when its replica is told to stop, behind a gate that is closed."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.spark.replicas import Replicas, said
+
+pytestmark = pytest.mark.spark
+
+#: No Spark: nothing here starts a JVM.
+HANDLES = """
+import atexit, signal, sys, time
+import understudy
+from pathlib import Path
+
+def told(*_):
+    print("<handler>", flush=True)
+    try:
+        with understudy.current().step():
+            Path("written-behind-the-gate").touch()
+    except BaseException as error:
+        print("<refused>", type(error).__name__, flush=True)
+    sys.exit(0)
+
+{install}
+atexit.register(lambda: print("<atexit>", flush=True))
+print("<begun>", flush=True)
+with understudy.current().step():
+    print("<leads>", flush=True)
+try:
+    while True:
+        time.sleep(0.1)
+finally:
+    print("<finally>", flush=True)
+"""
+INSTALL = "signal.signal(signal.SIGTERM, told)"
+#: Patience of which a test uses the part it needs.
+PATIENT = ("--stop-patience", "60")
+
+
+def output(replicas: Replicas, number: int) -> str:
+    return (replicas.home / f"replica-{number}.log").read_text(errors="replace")
+
+
+def stopped(replicas: Replicas, number: int) -> str:
+    """What the replica of that number printed, after SIGTERM; it has ended with 0."""
+    process = replicas.started[number]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(50) == 0
+    return output(replicas, number)
+
+
+def test_handler_finally_and_atexit_run_and_write_nothing_that_the_gate_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LOG", "json")
+    replicas = Replicas(tmp_path, HANDLES.format(install=INSTALL))
+    try:
+        replicas.start(*PATIENT)
+        replicas.wait_for("the lead", lambda: "<leads>" in output(replicas, 0))
+        leader = stopped(replicas, 0)
+    finally:
+        replicas.stop()
+    assert [word for word in leader.split() if word.startswith("<")] == [
+        *("<begun>", "<leads>", "<handler>", "<refused>", "<finally>", "<atexit>")
+    ]
+    assert "<refused> LeadershipLost" in leader
+    assert not (tmp_path / "written-behind-the-gate").exists()
+    assert len(said(tmp_path, "script-told")) == 1
+    assert said(tmp_path, "job-ended") == [], "a handler's sys.exit(0) is not the end of the job"
+
+
+@pytest.mark.parametrize("install", ["pass", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+def test_a_script_without_a_handler_is_not_delayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: str
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LOG", "json")
+    replicas = Replicas(tmp_path, HANDLES.format(install=install))
+    try:
+        replicas.start(*PATIENT)
+        replicas.wait_for("the lead", lambda: "<leads>" in output(replicas, 0))
+        leader = stopped(replicas, 0)
+    finally:
+        replicas.stop()
+    assert "<finally>" not in leader
+    assert said(tmp_path, "script-told") == []
+
+
+GOOD_ORDER = """
+import signal, threading, time
+from pyspark.sql import SparkSession
+told = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: told.set())
+spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
+def note(line):
+    with open("calls.txt", "a") as file:
+        file.write(line + "\\n")
+def slowly(batch, number):
+    note(f"begin {number}")
+    batch.write.mode("overwrite").parquet(f"out/batch={number}")
+    time.sleep(2)
+    note(f"end {number}")
+lines = spark.readStream.option("maxFilesPerTrigger", 1).text("in")
+query = lines.writeStream.foreachBatch(slowly).option("checkpointLocation", "checkpoint").start()
+while query.isActive and not told.wait(0.1):
+    pass
+query.stop()
+note("left in good order")
+"""
+
+
+@pytest.mark.slow
+def test_a_streaming_job_leaves_in_good_order(tmp_path: Path) -> None:
+    replicas = Replicas(tmp_path, GOOD_ORDER)
+    calls = tmp_path / "calls.txt"
+    try:
+        replicas.feed()
+        replicas.start(*PATIENT)
+        replicas.wait_for("a batch", lambda: calls.exists() and "begin 0" in calls.read_text())
+        stopped(replicas, 0)
+    finally:
+        replicas.stop()
+    assert calls.read_text().splitlines() == ["begin 0", "end 0", "left in good order"]
