@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -97,3 +98,47 @@ def test_a_query_that_met_a_late_write_runs_on(planned: Path, question: str) -> 
         (place / "in" / "2.json").unlink()
         assert "Concurrent update to the log" in leader.text()
         assert "Traceback" not in leader.text()
+
+
+FILE_SINK = """
+import time
+from pathlib import Path
+from pyspark.sql import SparkSession, functions as F
+spark = SparkSession.builder.getOrCreate()
+home = Path.cwd()
+@F.udf("LONG")
+def held(id):
+    if id == 1:
+        (home / "in-batch").touch()
+        while not (home / "go").exists(): time.sleep(0.05)
+    return id
+rows = spark.readStream.schema("id LONG").json("in").select(held("id").alias("id"))
+query = rows.writeStream.queryName("one").format("json").start("out")
+while not Path("checkpoints/one/commits/1").exists(): time.sleep(0.05)
+print("rows", sorted(row.id for row in spark.read.schema("id LONG").json("out").collect()), flush=True)
+query.awaitTermination()
+"""
+
+
+def test_a_batch_that_a_predecessor_logged_late_in_a_file_sink_is_adopted(tmp_path: Path) -> None:
+    feed(tmp_path, 0)
+    with Rig(tmp_path, FILE_SINK) as leader:
+        leader.lead()
+        leader.until(tmp_path / LOGS / "commits" / "0", "{")
+        feed(tmp_path, 1)
+        leader.until(tmp_path / "in-batch", "")
+        written = tmp_path / "out" / "part-of-the-predecessor.json"
+        written.write_text('{"id":1}\n')
+        entry = json.loads((tmp_path / "out" / "_spark_metadata" / "0").read_text().splitlines()[-1])
+        entry |= {"path": written.as_uri(), "size": written.stat().st_size}
+        (tmp_path / ".late").write_text(f"v1\n{json.dumps(entry)}")
+        (tmp_path / ".late").rename(tmp_path / "out" / "_spark_metadata" / "1")
+        (tmp_path / "go").touch()
+        leader.until(leader.output, "rows")
+        assert "rows [0, 1]" in leader.text()
+        assert "Race while writing batch 1" in leader.text()
+        assert "Traceback" not in leader.text()
+        data = {each.name for each in (tmp_path / "out").glob("part-*")}
+        assert len(data) == 2, (
+            "what this leader wrote of the batch is gone: every reader of the directory counts rows once"
+        )

@@ -10,12 +10,26 @@ from pyspark.sql.streaming import StreamingQuery
 
 T = TypeVar("T")
 
-#: What Spark says when two queries wrote one log. A rightful leader meets it when its predecessor's last write landed late.
+#: What is said when two queries wrote one log. A rightful leader meets it when its predecessor's last write landed late: in the
+#: checkpoint, in a file sink's log, or in a Delta table. `tests/unit/test_standin.py` compares it with Spark's own error classes.
 _CONFLICTS = (
     "CONCURRENT_STREAM_LOG_UPDATE",
     "Concurrent update to the log",
     "concurrently using",
     "FileAlreadyExistsException",
+    "Race while writing batch",  # _spark_metadata/N came after the sink had looked for it
+    # the transaction of the same query and batch, or what Delta notices of it before that: rows it added, files it replaced,
+    # the table it created
+    "DELTA_CONCURRENT_TRANSACTION",
+    "ConcurrentTransactionException",
+    "DELTA_CONCURRENT_APPEND",
+    "DELTA_CONCURRENT_DELETE_DELETE",
+    "DELTA_CONCURRENT_DELETE_READ",
+    "DELTA_CONCURRENT_WRITE",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "MetadataChangedException",
+    "ProtocolChangedException",
 )
 
 

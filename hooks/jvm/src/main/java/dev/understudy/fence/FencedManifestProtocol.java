@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.ConcurrentModificationException;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -114,7 +115,32 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
             admit("commitJob", context.getConfiguration(), true);
             publish(context.getConfiguration());
         }
-        super.commitJob(context, taskCommits);
+        try {
+            super.commitJob(context, taskCommits);
+        } catch (IllegalStateException | ConcurrentModificationException e) {
+            if (isAnothersBatch(e)) {
+                deletePublished(context.getConfiguration());
+            }
+            throw e;
+        }
+    }
+
+    /** Whether the sink's log has this batch already, and not from us. Spark forgets its files then; other readers count them. */
+    private static boolean isAnothersBatch(RuntimeException failure) {
+        return failure instanceof ConcurrentModificationException
+                || String.valueOf(failure.getMessage()).startsWith("Race while writing batch");
+    }
+
+    private void deletePublished(Configuration conf) {
+        admit("abortJob", conf, true);
+        FileSystem files = files(conf);
+        try {
+            for (Path path : pending) {
+                files.delete(path, false);
+            }
+        } catch (IOException e) {
+            throw Sneaky.rethrow(e);
+        }
     }
 
     @Override
