@@ -148,14 +148,25 @@ def join_alive(path: str) -> int:
     os._exit(87)
 
 
+def tombstone(path: Path) -> Path:
+    """Where the proof of life at ``path`` is kept once it is over."""
+    return path.with_name(path.name + ".dead")
+
+
 def all_gone(path: Path, inode: int, boot: str, *, wait: bool = False) -> bool:
     """Whether every process that held the flock is gone: evidence. With ``wait`` it blocks until they are.
 
     Nothing is concluded from a missing file or from another inode. A different boot id is evidence by itself: these are local
-    file systems, so the machine has restarted. Frees the name, so that a late process of that replica cannot join any more.
+    file systems, so the machine has restarted. The first who learns of a death moves the file to its tombstone: a late process
+    of that replica cannot join any more, and all who ask later get the same answer.
     """
     try:
         descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        try:
+            descriptor = os.open(tombstone(path), os.O_RDWR)
+        except OSError:
+            return False
     except OSError:
         return False
     try:
@@ -164,7 +175,8 @@ def all_gone(path: Path, inode: int, boot: str, *, wait: bool = False) -> bool:
         if os.read(descriptor, 64).decode(errors="replace") != boot or boot != boot_id():
             return boot != boot_id() and boot != ""
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # moved by another who learned of it, or it left in order
+            path.rename(tombstone(path))
     except BlockingIOError:
         return False
     finally:

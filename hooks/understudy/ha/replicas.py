@@ -129,7 +129,11 @@ class ReplicaStore:
         await self._change(changes, begins=replica.role == "leader")
 
     async def leave(self, holder: str) -> None:
-        await self._change({_PREFIX + holder: None})
+        await self.take_out([holder])
+
+    async def take_out(self, holders: Iterable[str]) -> None:
+        """Remove what these replicas said of themselves."""
+        await self._change({_PREFIX + holder: None for holder in holders})
 
     async def read(self) -> list[Replica]:
         """Everyone who said something, unreadable entries left out: they are hints, and no decision rests on one alone."""

@@ -223,12 +223,17 @@ class Drivers:
         await self._roster.publish(self._standing, self._rehearsed_at, leads=self._term.epoch is not None)
 
     async def note_commits(self) -> None:
-        """Say in the job's document when the last batch was committed: not per batch, for that is read by people."""
+        """Say in the job's document when the last batch was committed: not per batch, for that is read by people.
+
+        A leader tidies the replicas' document as often.
+        """
         while True:
             noted = self._health.fence.committed_at
             await asyncio.sleep(_COMMITS_NOTED_EVERY)
             if self._term.epoch is not None and self._health.fence.committed_at > noted:
                 await self._note(self._jobs.committed(self._term.token, self._health.fence.committed_at))
+            if self._term.epoch is not None:
+                await self._roster.sweep()
 
     async def _note(self, write: Coroutine[object, object, Job]) -> None:
         """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""

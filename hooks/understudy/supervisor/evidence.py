@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from understudy.errors import UnderstudyError
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.processes import all_gone
+from understudy.processes import all_gone, tombstone
 
 #: Seconds between two looks at who leads.
 _LOOK = 0.2
 #: Seconds until somebody is asked again who says nothing of itself, or whose proof of life cannot be read.
 _AGAIN = 1.0
+#: Seconds for which a proof of death is kept: longer than any lease, and than a restart of everything.
+_KEPT = 86400.0
 
 
 class EvidenceWatch:
@@ -36,6 +39,7 @@ class EvidenceWatch:
         self._watched: set[str] = set()
 
     async def run(self) -> None:
+        self._sweep()
         while True:
             holder = self._holder()
             if holder is not None and holder not in self._watched:
@@ -49,7 +53,19 @@ class EvidenceWatch:
             await asyncio.sleep(_LOOK)
 
     def is_dead(self, replica: Replica) -> bool:
-        return all_gone(self._directory / replica.holder, replica.inode, replica.boot)
+        """Whether ``replica`` need not be reckoned with any more: for tidying up and for choosing a successor, never for deposing.
+
+        Its processes are all gone, or its proof of life was taken away: then no process of it can start a JVM any more.
+        """
+        proof = self._directory / replica.holder
+        return all_gone(proof, replica.inode, replica.boot) or not (proof.exists() or tombstone(proof).exists())
+
+    def _sweep(self) -> None:
+        """Remove tombstones of long ago: whoever is still named by the lock died a moment ago."""
+        for each in self._directory.glob("*.dead"):
+            with suppress(OSError):
+                if time.time() - each.stat().st_ctime > _KEPT:
+                    each.unlink()
 
     def _wait(self, replica: Replica, loop: asyncio.AbstractEventLoop) -> None:
         gone = False

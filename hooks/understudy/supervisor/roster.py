@@ -80,6 +80,12 @@ class Roster:
             return
         self._published, self._published_at, self._unpublished = entry, self._clock.now(), ""
 
+    async def sweep(self) -> None:
+        """Take out the entries of replicas that are dead: a standby that dies is news to no one else, so no entry changes."""
+        with suppress(UnderstudyError):
+            if gone := [each.holder for each in await self._others() if self._is_dead(each)]:
+                await self._replicas.take_out(gone)
+
     async def leave(self) -> None:
         with suppress(UnderstudyError):
             await self._replicas.leave(self._holder)
