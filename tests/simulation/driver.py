@@ -53,6 +53,7 @@ class Gate:
         self.view = View(State.STANDBY, NONE)
 
     def publish(self, view: View) -> None:
+        self.view.check(view)
         self.view = view
 
     def discard(self) -> None:

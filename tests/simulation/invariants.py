@@ -44,6 +44,9 @@ class Invariants:
 
     def opened(self, driver: SimulatedDriver) -> None:
         """A gate may have opened just now."""
+        replica = driver.pod.replica
+        if replica is not None and replica._elector.view.closes_at is None:
+            self.broken.append(f"the gate of {driver.process.name} opens, and its elector holds no grant")
         if self.restored or not driver.open:
             return
         for pod in self.world.pods:

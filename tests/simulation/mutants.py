@@ -168,8 +168,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{_SUPERVISOR}.replica:Replica._told_to_stop", "self._elector.stop()", "pass"),
         (
             f"{_SUPERVISOR}.replica:Replica._stop",
-            "if self._grant is not None or self._term.epoch is not None:\n        looking",
-            "self._elector.stop()\n    if self._grant is not None or self._term.epoch is not None:\n        looking",
+            "if self._term.grant is not None or self._term.epoch is not None:\n        looking",
+            "self._elector.stop()\n    if self._term.grant is not None or self._term.epoch is not None:\n        looking",
         ),
         by=119,
     ),
@@ -227,6 +227,17 @@ MUTANTS: tuple[Mutant, ...] = (
         by=17,
     ),
     _mutant(
+        "a gate opens under the grant that is held at that moment",
+        (
+            f"{_SUPERVISOR}.seat:Seat.open",
+            "if self._term.grant is not grant or self.driver is None:",
+            "if self.driver is None:",
+        ),
+        (f"{_SUPERVISOR}.seat:Seat.start_leading", "if self._term.grant is not grant:", "if False:"),
+        ("tests.simulation.driver:Gate.publish", "self.view.check(view)", "pass"),
+        by=148,
+    ),
+    _mutant(
         "deadlines count from the sending",
         (
             f"{_SUPERVISOR}.replica:Replica.renewed",
@@ -248,8 +259,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "a driver is buried before its lock is released",
         (
             f"{_SUPERVISOR}.replica:Replica._stop",
-            "await self._drivers.bury()\n        await self._elector.release(successor)",
-            "await self._elector.release(successor)\n        await self._drivers.bury()",
+            "await self._drivers.bury()\n        await self._release(successor)",
+            "await self._release(successor)\n        await self._drivers.bury()",
         ),
         by=946,
     ),

@@ -30,7 +30,8 @@ ALONE = (Kind.GRACEFUL, Kind.OUTAGE)
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What kind of history a seed is. ``finite``: the job comes to its end. ``multi``: the lock is two documents. ``ages``: standbys
-    run again from the top when they are some seconds old.
+    run again from the top when they are some seconds old. ``native``: executors are pods, and a new leader deletes its
+    predecessors' before its gate opens.
     """
 
     seed: int
@@ -39,6 +40,7 @@ class Plan:
     multi: bool
     finite: bool
     ages: bool
+    native: bool = False
     #: Troubles that are left out, by number, when a history is made shorter.
     without: frozenset[int] = frozenset()
 
@@ -56,7 +58,8 @@ class Plan:
         multi = chance.random() < 0.2 and kind is not Kind.OUTAGE
         finite = kind is Kind.MIXED and chance.random() < 0.3
         ages = kind not in ALONE and random.Random(f"ages {seed}").random() < 0.2
-        return cls(seed, kind, troubles, multi, finite, ages)
+        native = kind not in ALONE and random.Random(f"native {seed}").random() < 0.15
+        return cls(seed, kind, troubles, multi, finite, ages, native)
 
 
 @dataclass(frozen=True, slots=True)

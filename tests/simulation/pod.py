@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from understudy.errors import UnderstudyError
 from understudy.events import Event, Log
 from understudy.ha.replicas import Replica as Entry
 from understudy.ha.replicas import ReplicaStore
+from understudy.supervisor.native import Executors as TheirExecutors
 from understudy.supervisor.places import Place
 from understudy.supervisor.replica import Replica
 from understudy.supervisor.settings import RunSettings
@@ -65,6 +66,25 @@ class Evidence:
 
     def is_dead(self, replica: Entry) -> bool:
         return replica.holder in self.pod.world.obituaries
+
+
+@dataclass(frozen=True, slots=True)
+class Executors:
+    """In the place of ``Native``: to delete the executors of earlier leaders is a request, and the lock may be lost meanwhile."""
+
+    pod: Pod
+
+    async def clear(self, alive: Iterable[str], log: Log) -> None:
+        del alive, log
+        world, line = self.pod.world, self.pod.lines[0]
+        if not world.calm and world.chance.random() < 0.3:
+            self.pod.freeze(lambda process: process is self.pod.supervisor)
+            world.loop.later(None, world.chance.uniform(0.1, 2.5 * world.profile.lease), self.pod.thaw)
+        await line.tell(lambda: None, None)
+        await asyncio.sleep(world.chance.uniform(0.0, line.request))
+
+    def executors(self, submit: tuple[str, ...]) -> TheirExecutors:
+        return TheirExecutors(submit)
 
 
 class Pod:
@@ -134,6 +154,7 @@ class Pod:
             workload=world.workload,
             revision=self.revision,
             look_up_revision=look_up,
+            native=Executors(self) if world.plan.native else None,  # type: ignore[arg-type]
         )
         settings: RunSettings = world.settings(self.revision)
         try:

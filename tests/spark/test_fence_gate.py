@@ -152,7 +152,7 @@ def test_while_the_gate_is_closed_a_higher_claim_ends_the_wait(one: Driver, tmp_
     )
 
 
-def test_a_revoked_gate_refuses_at_once(tmp_path: Path) -> None:
+def test_a_revoked_gate_refuses_at_once_and_for_good(tmp_path: Path) -> None:
     with driver(tmp_path) as own:  # its own: a revoked one halts
         own.gate.write(OPEN, token(1))
         out = own.open(tmp_path / "root" / "offsets" / "0")
@@ -162,6 +162,9 @@ def test_a_revoked_gate_refuses_at_once(tmp_path: Path) -> None:
         assert refusal(error.value) == LOST
         assert not (tmp_path / "root" / "offsets" / "0").exists()
         assert own.logged(op="publish", outcome="refused")[0]["reason"] == "revoked"
+        own.gate.write(OPEN, token(1))  # nothing opens it again for a process that has seen it revoked: this one halts
+        own.process.wait(20)
+        assert own.logged(op="halt")[0]["reason"] == "revoked"
 
 
 def test_without_a_gate_a_driver_writes_nothing(tmp_path: Path) -> None:

@@ -118,3 +118,24 @@ def test_a_token_grows_by_epoch_then_attempt_and_survives_the_integer() -> None:
     assert all(0 <= int(token) < 1 << 63 for token in tokens)
     with pytest.raises(ValueError, match="no such token"):
         Token(1 << 31, 0)
+
+
+@pytest.mark.parametrize("state", [State.STANDBY, State.OPEN, State.CLOSED])
+def test_a_revoked_gate_is_revoked_for_good(tmp_path: Path, state: State) -> None:
+    writer = GateWriter(tmp_path / "gate")
+    reader = GateReader(tmp_path / "gate")
+    writer.publish(View(State.REVOKED, Token(7, 2)))
+    with pytest.raises(ValueError, match="revoked for good"):
+        writer.publish(View(state, Token(8, 1), NOW.plus(3)))
+    writer.publish(View(State.REVOKED, Token(7, 2)))
+    assert reader.read() == View(State.REVOKED, Token(7, 2))
+
+
+def test_who_has_read_revoked_reads_nothing_else(tmp_path: Path) -> None:
+    GateWriter(tmp_path / "gate").publish(View(State.REVOKED, Token(7, 2)))
+    reader = GateReader(tmp_path / "gate")
+    assert reader.read() == View(State.REVOKED, Token(7, 2))
+    GateWriter(tmp_path / "second").publish(open_view())
+    patch(tmp_path / "gate", 0, (tmp_path / "second").read_bytes())
+    assert reader.read() == View(State.REVOKED, Token(7, 2))
+    assert GateReader(tmp_path / "gate").read() == open_view()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.errors import DocumentEmptied
+from understudy.fencing.claim import Claim
 from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import JobStore
@@ -95,3 +99,51 @@ def test_where_every_document_is_lost_the_job_is_new_and_the_claims_in_its_roots
         assert await cluster.begin(cluster.pod("b"), 1) == Token(1, 1)
 
     asyncio.run(run())
+
+
+def planted(root: Path, epoch: int) -> str:
+    """A claim as the JVM leaves it."""
+    (root / "_understudy").mkdir(parents=True)
+    body = Claim(Token(epoch, 1), "a", "flights", "flights", "file").to_body()
+    (root / "_understudy" / "claim@1").write_text(json.dumps(body))
+    return str(root)
+
+
+@pytest.mark.parametrize("how", ["a file stands there", "the claim is damaged", "the disk hangs"])
+def test_an_abandoned_root_that_cannot_be_read_stops_no_election_and_is_told_of_once(
+    settings: RunSettings, tmp_path: Path, how: str
+) -> None:
+    async def script() -> None:
+        cluster, told = Cluster(settings), list[str]()
+        pod = replace(cluster.pod("a"), unread=told.append)
+        token = await cluster.begin(pod, 3)
+        old, claim = tmp_path / "old", tmp_path / "old" / "_understudy" / "claim@3"
+        if how == "a file stands there":
+            old.write_text("kept here now")
+        else:
+            claim.parent.mkdir(parents=True)
+            os.mkfifo(claim) if how == "the disk hangs" else claim.write_text('{"version": 1, "tok')
+        await pod.jobs.claims(token, (str(old), planted(tmp_path / "new", 7)))
+        assert [await pod.highest_epoch(CODE) for _ in range(3)] == [7, 7, 7]
+        (only,) = told
+        assert str(old) in only
+        if how == "the disk hangs":
+            os.close(os.open(claim, os.O_RDWR))
+
+    asyncio.run(script())
+
+
+def test_a_root_that_can_be_read_again_counts_again(settings: RunSettings, tmp_path: Path) -> None:
+    async def script() -> None:
+        cluster = Cluster(settings)
+        pod = cluster.pod("a")
+        token = await cluster.begin(pod, 3)
+        root = tmp_path / "root"
+        root.write_text("in the way")
+        await pod.jobs.claims(token, (str(root),))
+        assert await pod.highest_epoch(CODE) == 3
+        root.unlink()
+        planted(root, 9)
+        assert await pod.highest_epoch(CODE) == 9
+
+    asyncio.run(script())

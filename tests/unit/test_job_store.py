@@ -325,3 +325,41 @@ def test_two_cluster_ids_whose_documents_have_one_name_are_told_apart() -> None:
             await JobStore(store, Names("g", "h-lock").job_document, "h-lock", "x.py").read()
 
     asyncio.run(run())
+
+
+def test_roots_are_kept_of_the_newest_two_tokens_that_claimed_any() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        async def attempt(epoch: int, *claims: tuple[str, ...]) -> tuple[str, ...]:
+            token = (await jobs.begin_attempt(epoch, "a", known(0), CODE)).token
+            for roots in claims:
+                await jobs.claims(token, roots)
+            job = await jobs.read()
+            assert job is not None
+            return job.roots
+
+        assert await attempt(1, ("/old",), ("/first", "/old")) == ("/first", "/old")
+        assert await attempt(1, ("/first",)) == ("/first", "/old")
+        assert await attempt(2) == ("/first", "/old"), "whoever claims nothing makes nothing drop out"
+        assert await attempt(3, ("/first",), ("/first", "/second")) == ("/first", "/second")
+        assert await attempt(4, ()) == ("/first", "/second")
+
+    with_store(check)
+
+
+def test_roots_an_older_image_lists_count_as_claimed_under_its_token() -> None:
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", known(0), CODE)).token
+        document = await store.read(jobs.name)
+        assert document is not None
+        _, body = codec.decode("job", document.entries["job"])
+        older = codec.encode("job", 1, {**body, "roots": ["/a", "/b"]})
+        assert isinstance(await store.replace(document, Content({"job": older, "roots": None})), Written)
+        job = await jobs.read()
+        assert job is not None
+        assert (job.roots, job.claimed.by_token) == (("/a", "/b"), ((int(token), ("/a", "/b")),))
+        await jobs.begin_attempt(2, "a", known(1), CODE)
+        await jobs.claims(Token(2, 1), ("/a",))
+        assert (await jobs.begin_attempt(3, "a", known(2), CODE)).roots == ("/a", "/b")
+        assert (await jobs.claims(Token(3, 1), ("/a",))).roots == ("/a",)
+
+    with_store(check)

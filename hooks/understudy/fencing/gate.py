@@ -15,7 +15,7 @@ offset type   meaning
 24     i64 ×2 close: the gate is shut from here on (CLOCK_BOOTTIME, CLOCK_MONOTONIC, ns)
 40     i64 ×2 kill: a driver with user code running is killed here
 56     i64 ×2 park: a parked driver is killed here
-72     u32    state: 1 standby, 2 open, 3 closed, 4 revoked
+72     u32    state: 1 standby, 2 open, 3 closed, 4 revoked (final: writer and readers leave it no more)
 76     u32    CRC-32 of bytes 0 to 76 as finally written
 ====== ====== ==========================================================================
 
@@ -79,6 +79,12 @@ class View:
             return State.CLOSED
         return self.state
 
+    def check(self, following: View) -> None:
+        """Raises ``ValueError`` when ``following`` may not be shown after this one: a revoked gate never opens again."""
+        if self.state is State.REVOKED and following.state is not State.REVOKED:
+            message = f"the gate of token {self.token} is revoked for good and cannot become {following.state.name}"
+            raise ValueError(message)
+
     def kill_due(self, now: Instant, *, busy: bool) -> bool:
         """Whether the driver's session must be dead by now. A parked driver (nothing of the user's running) has longer."""
         due = self.kill if busy else self.park
@@ -118,6 +124,8 @@ class GateWriter:
         self.publish(self.view)
 
     def publish(self, view: View) -> None:
+        """Show ``view`` to the driver. Raises ``ValueError`` for anything but REVOKED on a page that is revoked: that is final."""
+        self.view.check(view)
         self._sequence += 2
         # An odd sequence first: a reader that meets us half-way, even if we are frozen here for ever, sees a torn page.
         struct.pack_into("<Q", self._page, _SEQUENCE_AT, self._sequence - 1)
@@ -134,14 +142,23 @@ class GateWriter:
 
 
 class GateReader:
-    """A driver's end."""
+    """A driver's end. Once it has read REVOKED it reads nothing else, whatever the page shows later."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             self._page = mmap.mmap(file.fileno(), PAGE, prot=mmap.PROT_READ)
+        self._revoked: View | None = None
 
     def read(self) -> View | None:
         """The page as it stands, or ``None`` when it is torn or damaged: closed."""
+        if self._revoked is None:
+            view = self._read()
+            if view is None or view.state is not State.REVOKED:
+                return view
+            self._revoked = view
+        return self._revoked
+
+    def _read(self) -> View | None:
         give_up = time.monotonic() + _TORN_AFTER
         while True:
             raw = self._page[0:_SIZE]

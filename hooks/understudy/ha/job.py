@@ -21,7 +21,9 @@ from understudy.errors import (
 from understudy.fencing.claim import is_new
 from understudy.fencing.token import HIGHEST, NONE, Token
 from understudy.ha import ownership
+from understudy.ha import roots as claimed_roots
 from understudy.ha.generation import Generation
+from understudy.ha.roots import ClaimedRoots
 from understudy.redaction import presentable
 
 ENTRY = ownership.JOB
@@ -65,8 +67,9 @@ class Job:
     """What stands in the document.
 
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
-    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job claims;
-    ``generation`` is the newest that has led.
+    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
+    two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
+    that has led.
     """
 
     job: str
@@ -80,6 +83,7 @@ class Job:
     committed_at: float = 0.0
     reason: str = ""
     generation: Generation = field(default_factory=Generation)
+    claimed: ClaimedRoots = field(default_factory=ClaimedRoots)
 
     def understood(self, where: str) -> Job:
         """This job, for whoever is going to lead it or to change its document.
@@ -113,12 +117,14 @@ class Job:
     def of(cls, document: Document) -> Job:
         """Raises ``DocumentUnreadable`` for what cannot be understood and ``DocumentEmptied`` for a document without a job."""
         try:
-            return _from_body(_stored(document))
+            job = _from_body(_stored(document))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             reason = f"the job's record lacks a field, or has one amiss: {error!r}"
             raise DocumentUnreadable(
                 reason, where=document.name, remedy=_RESTORE, revision=document.revision
             ) from error
+        claimed = ClaimedRoots.of(document.entries.get(claimed_roots.ENTRY), job.roots, job.token)
+        return replace(job, claimed=claimed, roots=claimed.all)
 
 
 def _stored(document: Document) -> dict[str, object]:
@@ -205,7 +211,13 @@ class JobStore:
         return await self._update(token, lambda job: replace(job, committed_at=now))
 
     async def claims(self, token: Token, roots: tuple[str, ...]) -> Job:
-        return await self._update(token, lambda job: replace(job, roots=tuple(sorted({*job.roots, *roots}))))
+        """Note that ``token`` has claimed ``roots``; those of the token before it stay, and older ones drop out."""
+
+        def with_roots(job: Job) -> Job:
+            claimed = job.claimed.claimed(token, roots)
+            return replace(job, claimed=claimed, roots=claimed.all)
+
+        return await self._update(token, with_roots)
 
     async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
         """Count one failure; those older than ``window`` seconds are forgotten.
@@ -271,9 +283,9 @@ class JobStore:
             if stored and wanted.generation == job.generation:
                 body["generation"] = stored["generation"]
             value = codec.encode(_KIND, _VERSION, body)
-            sent = Content(
-                {ENTRY: value}, None if document is None else document.leader, {"understudy.dev/document": "job"}
-            )
+            entries = {ENTRY: value, claimed_roots.ENTRY: wanted.claimed.encode()}
+            leader = None if document is None else document.leader
+            sent = Content(entries, leader, {"understudy.dev/document": "job"})
             outcome = await (
                 self._store.create(self.name, sent) if document is None else self._store.replace(document, sent)
             )

@@ -5,13 +5,16 @@ The order is the protocol's: lock, job document, and the roots last, by the driv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from understudy.documents.model import DocumentStore
-from understudy.errors import IdentityConflict, JobFailed, LeadershipLost
-from understudy.fencing.claim import Claim, Refused, claim, floor
+from understudy.documents.threads import Threads
+from understudy.errors import DocumentError, IdentityConflict, JobFailed, LeadershipLost
+from understudy.fencing.claim import Claim, Refused, claim, floor, local_root_claim
 from understudy.fencing.token import Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, JobStore
@@ -29,11 +32,16 @@ class Lock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobClaims:
+    """``unread`` is told, once each, of a root whose claim cannot be read."""
+
     settings: RunSettings
     holder: str
     jobs: JobStore
     replicas: ReplicaStore
     floor_store: DocumentStore
+    unread: Callable[[str], None] = lambda _: None
+    _unread: set[str] = field(default_factory=set)
+    _threads: dict[Path, Threads] = field(default_factory=dict)
 
     async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock, above: Token) -> Job | None:
         """The job under a new token of ``epoch`` or above, and above ``above``; ``None`` when the lock is lost on the way.
@@ -81,6 +89,9 @@ class JobClaims:
     async def highest_epoch(self, generation: Generation) -> int:
         """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots.
 
+        A root that cannot be read is left out: it may be one that was given up long ago, and then it would stop every election.
+        The others and the document say enough, and what is claimed in that root is met again by whoever claims it.
+
         Raises for whoever must not contend: ``JobFailed`` when the job has ended, ``Superseded`` when a newer generation has led,
         ``DocumentUnreadable`` when the job's status is unknown here.
         """
@@ -94,5 +105,24 @@ class JobClaims:
             if job is None
             else [Path(root.removeprefix("file:")) for root in job.roots if root.startswith(("/", "file:"))]
         )
-        found = await floor(self.floor_store, _FLOOR, roots)
-        return max(found, 0 if job is None else job.token.epoch)
+        found = await asyncio.gather(floor(self.floor_store, _FLOOR), *map(self._epoch_in, roots))
+        return max(*found, 0 if job is None else job.token.epoch)
+
+    async def _epoch_in(self, root: Path) -> int:
+        """The epoch of the claim in ``root``; 0 where there is none, or where it cannot be read."""
+        threads = self._threads.setdefault(root, Threads())
+        within = self.settings.timings.request / 2
+        if threads.running:
+            return self._left_out(root, "an earlier look at it hangs")
+        try:
+            standing = await threads.call(lambda: local_root_claim(root), within)
+        except (DocumentError, TimeoutError) as error:
+            return self._left_out(root, str(error) or f"not read within {within:g} s")
+        self._unread.discard(str(root))
+        return 0 if standing is None else standing.token.epoch
+
+    def _left_out(self, root: Path, why: str) -> int:
+        if str(root) not in self._unread:
+            self._unread.add(str(root))
+            self.unread(f"{root}: {why}")
+        return 0

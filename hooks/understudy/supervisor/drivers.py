@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from understudy.clock import Clock, instant
+from understudy.election.facts import Grant
 from understudy.errors import DocumentError, LeadershipLost, ScriptProblem, UnderstudyError
 from understudy.events import Log
 from understudy.ha.job import Job, JobStore
@@ -133,16 +134,20 @@ class Drivers:
             self._health.script_since = time.time()
             self.seat.start(idle=leader is not None)
 
-    def start_leading(self) -> None:
-        """Start the driver of a leader. A start that fails is answered as the death of a driver is: counted, and tried again."""
+    def start_leading(self, grant: Grant) -> bool:
+        """Start the driver of a leader; not at all, and False, when ``grant`` is no longer the current one.
+
+        A start that fails is answered as the death of a driver is: counted, and tried again.
+        """
         try:
-            self.seat.start(idle=False)
+            return self.seat.start_leading(grant)
         except UnderstudyError:
             raise
         except Exception as error:  # noqa: BLE001 - a full disk, no descriptor, no memory: may be otherwise next time
             reason = f"its driver could not be started: {described(error)}"
             self._log.say("driver-died", reason, epoch=self._term.epoch)
             self._happen(Died(reason, self._term.token))
+            return True
 
     async def look_after_age(self) -> None:
         """Ask the loop to run a standby's script again, when it is due and its turn."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from understudy.election.facts import Grant
     from understudy.fencing.token import Token
     from understudy.ha.job import Job
     from understudy.messages import Message
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """The lock was granted to us."""
+    """The lock was granted to us. It counts for as long as ``grant`` is the one the elector holds."""
 
-    epoch: int
+    grant: Grant
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Replica:
         self._holder = place.holder
         self._jobs = JobStore(place.documents, settings.names.job_document, settings.job, str(settings.script))
         self._replicas = ReplicaStore(place.documents, settings.names.replicas)
-        self._claims = JobClaims(settings, self._holder, self._jobs, self._replicas, place.floor)
+        self._claims = JobClaims(settings, self._holder, self._jobs, self._replicas, place.floor, self._root_unread)
         clock = BootClock()
         self._happenings: asyncio.Queue[Happening] = asyncio.Queue()
         self._elector = Elector(
@@ -120,7 +120,6 @@ class Replica:
             happen=self._happenings.put_nowait,
         )
         self._seat = self._drivers.seat
-        self._grant: Grant | None = None  # as the elector says, whatever the loop is doing
         self._detected = False
         self._afresh: int | None = None  # the epoch in which the script was run again for what it had read
         self._ended_job: Job | None = None  # found ended while claiming
@@ -128,15 +127,15 @@ class Replica:
     # The elector's calls: synchronous, and quick.
 
     def granted(self, grant: Grant) -> None:
-        self._grant = grant
-        self._happenings.put_nowait(Led(grant.epoch))
+        self._term.grant = grant
+        self._happenings.put_nowait(Led(grant))
 
     def renewed(self, sent_at: float) -> None:
         self._term.sent_at = sent_at
         self._seat.extend()
 
     def lost(self, reason: str) -> None:
-        self._grant = None
+        self._term.grant = None
         if self._term.epoch is not None:
             self._seat.revoke(reason)
         self._happenings.put_nowait(Lost(reason))
@@ -187,9 +186,11 @@ class Replica:
         await self._retire()
 
     async def _refuse_foreign_lock(self) -> None:
-        """A lock that cannot be read, or not now, is the elector's affair."""
-        with suppress(DocumentError):
-            refuse_foreign(await self._place.lock.read(self._settings.names.lock), GRANT)
+        """A lock that cannot be read, or not now, is the elector's affair; and a store that hangs keeps no replica from starting."""
+        with suppress(DocumentError, TimeoutError):
+            async with asyncio.timeout(self._settings.timings.request):
+                standing = await self._place.lock.read(self._settings.names.lock)
+            refuse_foreign(standing, GRANT)
 
     def _told_to_stop(self, why: str) -> None:
         """The elector hears it at once: whatever the loop is waiting for now, this process takes no lock any more."""
@@ -236,8 +237,10 @@ class Replica:
     async def _answer(self, happening: Happening) -> int | None:
         """The exit code, once there is one. May be called again with the same happening after a ``DocumentError``."""
         match happening:
-            case Led(epoch):
-                return await self._lead(epoch)
+            case Led(grant) if grant is self._term.grant:
+                return await self._lead(grant)
+            case Led():
+                pass  # lost before it was its turn
             case Lost(reason):
                 await self._step_down(reason)
             case Heard() | Exited() | Died() | RestartDue() | Aged() | Finished():
@@ -280,12 +283,12 @@ class Replica:
 
     # Leading.
 
-    async def _lead(self, epoch: int) -> int | None:
+    async def _lead(self, grant: Grant) -> int | None:
         """Claim, then open the gate; the driver claims its roots behind it."""
         if not self._detected:
             self._detected = True
             self._log.say("detected", "the lock is free: released, or its lease ran out", how="lock")
-        if not await self._begin_attempt(epoch):
+        if not await self._begin_attempt(grant, grant.epoch):
             self._detected = False
             return None
         self._detected = False
@@ -294,28 +297,31 @@ class Replica:
             return self._already_ended(job)
         if self._place.native is not None and (standbys := await self._roster.standbys()) is not None:
             await self._place.native.clear(standbys, self._log)
+        # Asked for again here: the lock may have been lost while executors were deleted, and what was revoked then stays revoked.
         if self._seat.driver is None:
-            self._drivers.start_leading()
-        else:
-            self._seat.open()
+            opened = self._drivers.start_leading(grant)
+        elif opened := self._seat.open(grant):
             self._seat.driver.take_the_lead()
-        await self._drivers.publish()
+        if opened:  # else the loss is the next thing the loop hears of
+            await self._drivers.publish()
         return None
 
-    async def _begin_attempt(self, epoch: int) -> bool:
-        """A new token for one start of a driver. False when the lock was lost on the way: the elector says so by itself."""
+    async def _begin_attempt(self, grant: Grant, epoch: int) -> bool:
+        """A new token for one start of a driver. False when the lock was lost on the way: the elector says so by itself.
+
+        ``epoch`` is the grant's own, or what the lock was raised to under it.
+        """
         began = time.monotonic()
-        grant = self._grant
         self._ended_job = None
         try:
             job = await self._claims.begin_attempt(epoch, self._generation, self._elector, self._term.token)
         except Superseded as newer:
             self._log.say("superseded", str(newer), epoch=epoch)
             await self._drivers.bury()
-            await self._elector.release(await self._roster.successor())
+            await self._release(await self._roster.successor())
             self._drivers.respawn()
             return False
-        if job is None or grant is None or self._grant is not grant:
+        if job is None or self._term.grant is not grant:
             return False
         if job.status.terminal:
             self._ended_job = job
@@ -335,8 +341,12 @@ class Replica:
             raise IdentityConflict(
                 f"already claimed ({reason})", where=root, remedy="Use another checkpoint location or cluster id"
             )
+        if (grant := self._term.grant) is None:
+            return
         raised = await self._elector.raise_above(found.epoch)
-        if raised is not None and await self._begin_attempt(raised) and self._seat.driver is not None:
+        if raised is None or self._term.grant is not grant:
+            return
+        if await self._begin_attempt(grant, raised) and self._seat.driver is not None:
             self._seat.extend()
             self._seat.driver.say(Reclaim(int(self._term.token)))
 
@@ -380,7 +390,7 @@ class Replica:
         """Released to a rehearsed standby, if there is one; a driver of ours starts again after ``pause`` seconds."""
         if (successor := await self._roster.successor()) is None:
             return False
-        await self._elector.release(successor)
+        await self._release(successor)
         self._term.epoch = None
         self.health.lost()
         await self._drivers.publish()
@@ -402,10 +412,12 @@ class Replica:
     async def _restart(self, *, in_place: bool) -> None:
         if not in_place and await self._handed_over(0.0):  # somebody has rehearsed meanwhile
             return
-        if self._term.epoch is not None and await self._begin_attempt(self._term.epoch):
-            token = self._term.token
-            self._log.say("restarted", f"the driver starts again in place under token {token}", epoch=token.epoch)
-            self._drivers.start_leading()
+        grant, epoch = self._term.grant, self._term.epoch
+        if grant is None or epoch is None or not await self._begin_attempt(grant, epoch):
+            return
+        token = self._term.token
+        self._log.say("restarted", f"the driver starts again in place under token {token}", epoch=token.epoch)
+        self._drivers.start_leading(grant)
 
     # Ends.
 
@@ -422,7 +434,12 @@ class Replica:
         """Give the lead back, if it is ours, once no process of the driver is left."""
         self._elector.stop()
         await self._drivers.bury()
-        await self._elector.release(None)
+        await self._release(None)
+
+    async def _release(self, successor: str | None) -> None:
+        """Give the lock back. From here on no gate opens under its grant, whatever comes of the release."""
+        self._term.grant = None
+        await self._elector.release(successor)
 
     def _already_ended(self, job: Job) -> int:
         remedy = ". Mend the cause, then understudy resume lets it run again" if job.status is Status.FAILED else ""
@@ -435,14 +452,14 @@ class Replica:
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
         self._log.say("stopping", f"told to by {why}", epoch=self._term.epoch)
-        if self._grant is not None or self._term.epoch is not None:
+        if self._term.grant is not None or self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
             if self._term.epoch is not None:  # else granted, and not begun
                 await self._drivers.suspend()
             await self._drivers.end_by_handler()
             successor = await looking
             await self._drivers.bury()
-            await self._elector.release(successor)
+            await self._release(successor)
             self.successor = successor
         else:
             await self._drivers.end_by_handler()
@@ -460,6 +477,9 @@ class Replica:
         self._detected = True
         self._log.say("detected", "every process of the leader is gone", how="evidence", leader=holder)
         self._elector.evidence(holder)
+
+    def _root_unread(self, told: str) -> None:
+        self._log.say("root-unread", f"an election goes on without the claim in it: {told}")
 
     def _leader_leaves(self) -> None:
         self._drivers.rest()

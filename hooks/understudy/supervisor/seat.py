@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.clock import Instant, instant
+from understudy.election.facts import Grant
 from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
@@ -21,9 +22,12 @@ from understudy.supervisor.workspace import Workspace, Workspaces
 
 @dataclass(slots=True)
 class Term:
-    """What this replica leads under. The control loop writes it, all but ``sent_at``: a renewal does not wait for the loop."""
+    """What this replica leads under. The control loop writes it, all but ``sent_at`` and ``grant``, which the elector's calls
+    write at once: a renewal and a loss do not wait for the loop. A grant is current while ``grant`` is that very object.
+    """
 
     token: Token  # of the last start of a driver that was to lead
+    grant: Grant | None = None  # the one the elector holds now, whatever the loop is doing
     epoch: int | None = None  # of the grant; None while we do not lead
     sent_at: float = 0.0  # when the last confirmed renewal was sent, s on CLOCK_BOOTTIME
 
@@ -61,7 +65,17 @@ class Seat:
         self._dying: list[Driver] = []
 
     def start(self, *, idle: bool) -> None:
-        """Start the script, behind an open gate if we lead. ``idle``: somebody else does, and goes before us in all that is short."""
+        """Start a standby's script. ``idle``: another replica leads; the kernel should favour it for CPU and memory."""
+        self._start(idle=idle)
+
+    def start_leading(self, grant: Grant) -> bool:
+        """Start the script behind a gate that is open; not at all, and False, when ``grant`` is no longer the current one."""
+        if self._term.grant is not grant:
+            return False
+        self._start(idle=False)
+        return self.open(grant)
+
+    def _start(self, *, idle: bool) -> None:
         assert self.driver is None, "a seat has one driver"
         executors = self._place.executors(self._settings.submit)
         workspace = Workspace(self.workspaces)
@@ -70,8 +84,6 @@ class Seat:
         except BaseException:
             workspace.remove()  # or every start that fails would leave directories and descriptors behind
             raise
-        if self._term.epoch is not None:
-            self.open()
 
     def _started(self, workspace: Workspace, executors: Executors, *, idle: bool) -> Driver:
         settings, alive = self._settings, self._place.alive
@@ -109,11 +121,16 @@ class Seat:
             gate.discard()
             raise
 
-    def open(self) -> None:
-        """Open the gate under the term's token and tell the driver, which takes over."""
-        if self.driver is not None:
-            self.driver.show(self._open_view())
-            self.driver.say(Granted(int(self._term.token)))
+    def open(self, grant: Grant) -> bool:
+        """Open the gate under the term's token and tell the driver, which takes over.
+
+        False, and nothing is opened, when ``grant`` is no longer the current one: it was lost or released since it was looked at.
+        """
+        if self._term.grant is not grant or self.driver is None:
+            return False
+        self.driver.show(self._open_view())
+        self.driver.say(Granted(int(self._term.token)))
+        return True
 
     def extend(self) -> None:
         """New deadlines, or a new token; in other states than open the gate stays as it is.

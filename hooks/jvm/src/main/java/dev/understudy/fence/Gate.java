@@ -99,6 +99,9 @@ final class Gate {
     private final MappedByteBuffer page;
     private final MappedByteBuffer activity;
 
+    /** What was read once is final: a page that shows something else after it is a mistake, and opens nothing here. */
+    private volatile View revoked;
+
     private Gate(Path path, MappedByteBuffer page, MappedByteBuffer activity) {
         this.path = path;
         this.page = page;
@@ -133,6 +136,17 @@ final class Gate {
 
     /** A consistent copy, or null when there is none to be had: the writer died in the middle, or the page is damaged. */
     View read() {
+        if (revoked == null) {
+            View view = readPage();
+            if (view == null || view.state() != State.REVOKED) {
+                return view;
+            }
+            revoked = view;
+        }
+        return revoked;
+    }
+
+    private View readPage() {
         try {
             long begin = System.nanoTime();
             byte[] copy = new byte[COPIED_BYTES];

@@ -1,0 +1,64 @@
+"""Which roots a job's drivers have claimed, by the token they claimed them under: of the newest two tokens, and no older ones.
+
+A root that a script has stopped using drops out after two more starts that claim something, so a directory that was given up
+cannot be asked for ever. Nothing is lost with it for the floor: what is dropped was claimed under a lower token than what stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from understudy.documents import codec
+from understudy.errors import DocumentUnreadable
+from understudy.fencing.token import Token
+
+#: The entry of a job's document, and the kind of its value.
+ENTRY = "roots"
+_VERSION = 1
+#: The one that runs now, which may not have claimed all of its roots yet, and the one before.
+_KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRoots:
+    """``by_token``: newest token first."""
+
+    by_token: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return tuple(sorted({root for _, roots in self.by_token for root in roots}))
+
+    def claimed(self, token: Token, roots: tuple[str, ...]) -> Self:
+        """With ``roots`` claimed under ``token``, in addition to those it has claimed before."""
+        known = {number: set(each) for number, each in self.by_token}
+        if roots:
+            known.setdefault(int(token), set()).update(roots)
+        newest = sorted(known, reverse=True)[:_KEPT]
+        return type(self)(tuple((number, tuple(sorted(known[number]))) for number in newest))
+
+    def encode(self) -> str:
+        return codec.encode(ENTRY, _VERSION, {"tokens": [[number, list(roots)] for number, roots in self.by_token]})
+
+    @classmethod
+    def of(cls, text: str | None, listed: tuple[str, ...], token: Token) -> Self:
+        """As it stands in a document whose job lists ``listed`` and runs under ``token``.
+
+        Images before this entry know the list alone. What only they have written was claimed under the token they ran; so was
+        everything where the entry is damaged.
+        """
+        found = cls(_decoded(text))
+        return found.claimed(token, tuple(sorted({*listed} - {*found.all})))
+
+
+def _decoded(text: str | None) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    if text is None:
+        return ()
+    try:
+        _, body = codec.decode(ENTRY, text)
+        tokens = body.get("tokens")
+        found = {int(number): tuple(map(str, roots)) for number, roots in (tokens if isinstance(tokens, list) else [])}
+    except (DocumentUnreadable, TypeError, ValueError, OverflowError):
+        return ()
+    return tuple(sorted(found.items(), reverse=True))

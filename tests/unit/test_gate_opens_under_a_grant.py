@@ -1,0 +1,200 @@
+"""A gate opens under the grant that the elector holds at that very moment, and a revoked one opens no more.
+
+The real ``Replica``, ``Seat`` and gate page; only the driver's process is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.clock import BootClock, instant
+from understudy.election.facts import Grant
+from understudy.events import Log
+from understudy.fencing.gate import GateReader, GateWriter, State, View
+from understudy.fencing.token import Token
+from understudy.messages import ClaimRefused, Message
+from understudy.settings import Timings
+from understudy.supervisor import seat
+from understudy.supervisor.happenings import Happening, Heard, Led, Lost, RestartDue
+from understudy.supervisor.places import here
+from understudy.supervisor.replica import Replica
+from understudy.supervisor.settings import RunSettings
+
+
+@dataclass(eq=False)
+class Process:
+    """A driver without a process."""
+
+    gate: GateWriter
+    said: list[Message] = field(default_factory=list)
+    killed_because: str = ""
+
+    def show(self, view: View) -> None:
+        self.gate.publish(view)
+
+    def say(self, message: Message) -> None:
+        self.said.append(message)
+
+    def kill_now(self, reason: str) -> None:
+        self.killed_because = reason
+
+    def take_the_lead(self) -> None:
+        pass
+
+    async def bury(self) -> None:
+        self.show(View(State.REVOKED, self.gate.view.token))
+
+
+@dataclass(eq=False)
+class Executors:
+    """In the place of ``Native``: ``meanwhile`` happens while the executors of earlier leaders are deleted."""
+
+    meanwhile: Callable[[], None]
+
+    async def clear(self, alive: Iterable[str], log: Log) -> None:
+        del alive, log
+        self.meanwhile()
+
+
+@dataclass(eq=False)
+class Bench:
+    replica: Replica
+    driver: Process
+    home: Path
+
+    @property
+    def standing(self) -> State:
+        view = GateReader(self.home / "gate").read()
+        assert view is not None
+        return view.standing(instant())
+
+    def grant(self, epoch: int) -> Grant:
+        """As the elector tells it."""
+        sent = BootClock().now()
+        granted = Grant(epoch, "me", f"r{epoch}", sent)
+        self.replica.granted(granted)
+        self.replica.renewed(sent)
+        return granted
+
+    async def answer(self, expected: type[Happening]) -> None:
+        happening = self.replica._happenings.get_nowait()
+        assert isinstance(happening, expected)
+        await self.replica._answer(happening)
+
+
+def on(
+    home: Path, script: Callable[[Bench], Awaitable[None]], meanwhile: Callable[[Replica], None] | None = None
+) -> None:
+    """Run ``script`` with a standby whose driver is up; ``meanwhile`` makes its mode native."""
+
+    async def run() -> None:
+        (home / "job.py").write_text("")
+        settings = RunSettings(home / "job.py", (), (), "t", "t", home, Timings())
+        log = Log(stream=io.StringIO())
+        place = here(settings, log)
+        made: list[Replica] = []
+        if meanwhile is not None:
+            place = replace(place, native=Executors(lambda: meanwhile(made[0])))  # type: ignore[arg-type]
+        made.append(Replica(settings, place, Path("fence.jar"), log))
+        await made[0]._replicas.join("t")
+        driver = Process(GateWriter(home / "gate"))
+        made[0]._seat.driver = driver  # type: ignore[assignment]
+        try:
+            await script(Bench(made[0], driver, home))
+        finally:
+            await place.close()
+
+    asyncio.run(run())
+
+
+def test_a_lock_lost_while_executors_are_deleted_opens_no_gate(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(7)
+        await bench.answer(Led)
+        assert bench.standing is State.REVOKED
+        assert bench.driver.said == []
+        assert bench.driver.killed_because == "another holds it"
+        assert not any(each.role == "leader" for each in await bench.replica._replicas.read())
+
+    on(tmp_path, script, lambda replica: replica.lost("another holds it"))
+
+
+def test_a_lock_that_is_held_to_the_end_of_the_deletion_does(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(7)
+        await bench.answer(Led)
+        assert bench.standing is State.OPEN
+        assert len(bench.driver.said) == 1
+
+    on(tmp_path, script, lambda _: None)
+
+
+def test_a_grant_that_was_lost_before_its_turn_claims_nothing_although_another_one_follows(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(3)
+        bench.replica.lost("another holds it")
+        bench.grant(5)
+        await bench.answer(Led)
+        assert await bench.replica._jobs.read() is None
+        await bench.answer(Lost)
+        await bench.answer(Led)
+        job = await bench.replica._jobs.read()
+        assert job is not None
+        assert job.token == Token(5, 1)
+        assert bench.standing is State.OPEN
+
+    on(tmp_path, script)
+
+
+def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(3)
+        await bench.answer(Led)
+        token = bench.replica._term.token
+        await bench.replica._seat.clear()
+        bench.replica.lost("another holds it")
+        await bench.replica._answer(RestartDue(token))
+        assert bench.replica._seat.driver is None
+        job = await bench.replica._jobs.read()
+        assert job is not None
+        assert job.token == token
+
+    def no_driver(*_: Any) -> None:
+        raise AssertionError("a driver is started")
+
+    monkeypatch.setattr(seat, "Driver", no_driver)
+    on(tmp_path, script)
+
+
+def test_a_refused_claim_answered_after_the_loss_raises_nothing(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(3)
+        await bench.answer(Led)
+        token = bench.replica._term.token
+        bench.replica.lost("another holds it")
+        refused = ClaimRefused("/root", "higher-token", int(Token(9, 1)))
+        await bench.replica._answer(Heard(bench.replica._seat.driver, refused))  # type: ignore[arg-type]
+        assert bench.standing is State.REVOKED
+        assert bench.replica._term.token == token
+
+    on(tmp_path, script)
+
+
+def test_no_gate_opens_under_a_grant_that_was_given_back(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        grant = bench.grant(3)
+        await bench.replica._release(None)
+        assert not bench.replica._seat.open(grant)
+        assert not bench.replica._seat.start_leading(grant)
+        assert bench.standing is State.STANDBY
+
+    on(tmp_path, script)
