@@ -3,6 +3,8 @@
 Java is found by *running* each candidate: directory names, symbolic links and ``JAVA_HOME`` lie, ``java -version`` does not.
 Spark's version is read without importing it, because the supervisor asks and must stay small. Nothing is installed or
 changed here; what is missing is an ``EnvironmentProblem`` that names what was looked at and the remedy.
+
+``conf/spark-env.sh`` is read once, when a replica starts, as spark-submit's own scripts read it, and counts for everything after.
 """
 
 from __future__ import annotations
@@ -29,6 +31,20 @@ SPARK_LINE = "Understudy-Spark-Line"
 
 #: Seconds for one ``java -version``; a cold machine takes one, a hung network mount takes for ever.
 _PATIENCE = 20.0
+
+#: Seconds for ``conf/spark-env.sh``, which may start a JVM of its own (``hadoop classpath``).
+_SPARK_ENV_PATIENCE = 60.0
+
+#: What spark-submit and spark-class do before they start Java. What the file prints is for people.
+_SPARK_ENV = """
+exec 3>&1 1>&2
+export PYTHONHASHSEED=0
+. "$SPARK_HOME/bin/load-spark-env.sh"
+env -0 >&3
+"""
+
+#: The shell's own.
+_OF_THE_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 
 _OPTIONS = frozenset({"JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"})
 _MAJOR = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)\s*$", re.MULTILINE)
@@ -101,6 +117,49 @@ def spark_version(search: Sequence[str] | None = None) -> str:
             where=sys.executable,
             remedy="Install understudy[spark], or put the Spark of your image on PYTHONPATH",
         ) from None
+
+
+def spark_home(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Where the Spark is that PySpark starts: ``SPARK_HOME``, else PySpark's own package. None if there is no PySpark."""
+    environ = os.environ if environ is None else environ
+    if named := environ.get("SPARK_HOME"):
+        return Path(named)
+    spec = find_spec("pyspark")
+    return Path(next(iter(spec.submodule_search_locations))) if spec and spec.submodule_search_locations else None
+
+
+def spark_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment in which spark-submit would run Java: ``environ`` after ``conf/spark-env.sh``, which is not read again then.
+
+    Raises ``EnvironmentProblem`` with the file's name when it does not come to its end.
+    """
+    environ = dict(os.environ if environ is None else environ)
+    home = spark_home(environ)
+    if home is None or not (home / "bin" / "load-spark-env.sh").exists():
+        return environ
+    environ["SPARK_HOME"] = str(home)
+    file = Path(environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-env.sh"
+    try:
+        done = subprocess.run(
+            ["bash", "-c", _SPARK_ENV],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=_SPARK_ENV_PATIENCE,
+            check=False,
+        )
+        why = f"it ended with status {done.returncode}"
+    except subprocess.TimeoutExpired:
+        done, why = None, f"it did not end within {_SPARK_ENV_PATIENCE:.0f} s"
+    except OSError as problem:
+        raise EnvironmentProblem(
+            str(problem), where="bash", remedy="Install bash: Spark's scripts need it"
+        ) from problem
+    if done is None or done.returncode != 0:
+        raise EnvironmentProblem(why, where=str(file), remedy="Run it by hand and see; spark-submit reads it, too")
+    told = (entry.decode(errors="surrogateescape").partition("=") for entry in done.stdout.split(b"\0") if entry)
+    made = {name: value for name, _, value in told if name not in _OF_THE_SHELL}
+    return made | {name: environ[name] for name in _OF_THE_SHELL & environ.keys()}
 
 
 def find_fence(version: str, *, places: Sequence[Path] | None = None) -> Path:

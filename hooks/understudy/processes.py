@@ -12,7 +12,6 @@ import fcntl
 import os
 import resource
 import signal
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -133,19 +132,6 @@ class Alive:
     def leave(self) -> None:
         self.path.unlink(missing_ok=True)
         os.close(self.descriptor)
-
-
-def join_alive(path: str) -> int:
-    """Take part in a replica's proof of life, for a process that could not inherit it. Exits when the replica is given up."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
-            return descriptor
-    except OSError:
-        pass
-    sys.stderr.write("understudy: this replica was declared dead; a late process of it does not start\n")
-    os._exit(87)
 
 
 def tombstone(path: Path) -> Path:

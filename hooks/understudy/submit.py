@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from understudy.addresses import bracketed
+
+#: Options that name several things: what a script names comes on top of what the command line names.
+_LISTS = ("--packages", "--exclude-packages", "--repositories", "--jars", "--py-files", "--files", "--archives")
+
+#: What stands for the application where PySpark starts the JVM.
+SHELL = "pyspark-shell"
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*")
 
 
 def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
@@ -68,3 +80,77 @@ def without(submit: Sequence[str], name: str) -> list[str]:
         elif not word.startswith(f"{name}="):
             kept.append(word)
     return kept
+
+
+def merged(script: str, operator: Sequence[str]) -> list[str]:
+    """A script's own ``PYSPARK_SUBMIT_ARGS`` and the options of the command line, which come last and win.
+
+    Of the packages, jars and files that both name, all count: spark-submit would take the last list alone.
+    Raises ``ValueError`` for a quotation without an end.
+    """
+    own = list(itertools.takewhile(lambda word: word != SHELL, shlex.split(script)))
+    given = list(operator)
+    for name in _LISTS:
+        first, second = option(own, name, ""), option(given, name, "")
+        if first and second:
+            given = [*without(given, name), name, f"{first},{second}"]
+    return [*own, *given]
+
+
+def properties(text: str) -> dict[str, str]:
+    """A file of properties as Java reads it; Spark trims the values."""
+    found = {}
+    for line in _logical_lines(text):
+        if (key := _KEY.match(line)) is not None:
+            found[_unescaped(key[1])] = _unescaped(line[key.end() :]).strip()
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    whole = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        part = line.lstrip(" \t\f")
+        if not whole and part.startswith(("#", "!")):
+            continue
+        if (len(part) - len(part.rstrip("\\"))) % 2:  # an odd number of them: the line goes on
+            whole += part[:-1]
+            continue
+        yield whole + part
+        whole = ""
+    if whole:
+        yield whole
+
+
+def _unescaped(text: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        code = found[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPES.get(code, code)
+
+    return _ESCAPED.sub(one, text)
+
+
+def all_settings(submit: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The settings that spark-submit starts with: of its options, above those of ``--properties-file`` or ``spark-defaults.conf``.
+
+    A file that cannot be read is none: spark-submit says so.
+    """
+    home, directory = environ.get("SPARK_HOME"), environ.get("SPARK_CONF_DIR")
+    defaults = Path(directory or (f"{home}/conf" if home else ""), "spark-defaults.conf")
+    given = option(submit, "--properties-file", "")
+    files = [Path(given)] if given else []
+    if not given or "--load-spark-defaults" in submit:
+        files.insert(0, defaults)
+    found: dict[str, str] = {}
+    for file in files:
+        if file.is_file():
+            found |= properties(file.read_text(encoding="utf-8", errors="replace"))
+    return found | {key: value for key, value in settings_of(submit).items() if value is not None}
+
+
+def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str, str]:
+    """``client`` or ``cluster``, and what says so; in the order in which spark-submit looks."""
+    if given := option(submit, "--deploy-mode", ""):
+        return given, "--deploy-mode"
+    if given := all_settings(submit, environ).get("spark.submit.deployMode", ""):
+        return given, "spark.submit.deployMode"
+    return environ.get("DEPLOY_MODE") or "client", "DEPLOY_MODE"

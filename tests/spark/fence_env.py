@@ -274,12 +274,21 @@ def driver(
     made = Driver(root, gate, holder, root / "log" / f"fence-{holder}.jsonl", process, gateway, pid)
     try:
         made.conf = gateway.jvm.org.apache.hadoop.conf.Configuration()
+        for name, value in FENCE.items():
+            made.conf.set(name, value)  # without it nothing can be claimed
         if attach:
             made.attach(**attach_to)
         yield made
     finally:
         made.stop()
 
+
+#: What makes a session fenced; a driver of ours puts it in by itself.
+FENCE = {
+    "spark.sql.streaming.checkpointFileManagerClass": "dev.understudy.fence.FencedCheckpointFileManager",
+    "spark.sql.sources.commitProtocolClass": "dev.understudy.fence.FencedCommitProtocol",
+    "spark.sql.streaming.commitProtocolClass": "dev.understudy.fence.FencedManifestProtocol",
+}
 
 STOCK = {
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -305,6 +314,8 @@ def spark(one: Driver, settings: dict[str, str]) -> Any:
     session = builder.getOrCreate().newSession()
     for name, value in settings.items():
         session.conf().set(name, value)
+    if FENCE.items() <= settings.items():
+        assert one.jvm.dev.understudy.fence.FenceSettings.enforce(session) == "", "the fence is not in force"
     return session
 
 

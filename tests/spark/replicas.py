@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from bench.tails import parse_event
 from tests.spark import quick
+from tests.spark.in_force import unfenced
 from understudy.cli.main import app
 
 PATIENCE = 180.0
@@ -35,6 +36,7 @@ class Replicas:
 
     def __init__(self, home: Path, script: str = SCRIPT) -> None:
         self.home = home
+        self._began = time.time()
         self.fed = 0
         self.started: list[subprocess.Popen[bytes]] = []
         (home / "job.py").write_text(script)
@@ -112,6 +114,7 @@ class Replicas:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        assert not unfenced(self.home, self._began), "the fence was not in force"
 
 
 def said(home: Path, event: str) -> list[str]:

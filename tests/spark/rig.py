@@ -16,8 +16,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tests.spark import quick
+from tests.spark.in_force import unfenced
 from understudy.clock import NEVER, Instant, instant
-from understudy.environment import find_fence, find_java, spark_version
+from understudy.environment import find_fence, find_java, spark_environment, spark_version
 from understudy.fencing.gate import Activity, GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import (
@@ -32,6 +33,7 @@ from understudy.messages import (
     encode,
 )
 from understudy.processes import Alive, kill_all
+from understudy.supervisor.child import COMMAND, like_submit
 
 M = TypeVar("M", bound=Message)
 PATIENCE = 120.0
@@ -54,6 +56,7 @@ class Rig:
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
+        self._began = time.time()
         home.mkdir(parents=True, exist_ok=True)
         self.script = home / "job.py"
         self.script.write_text(script)
@@ -100,7 +103,7 @@ class Rig:
             ],
         )
         environment = {
-            **os.environ,
+            **like_submit(spark_environment()),
             "JAVA_HOME": str(find_java().home),
             SPEC_VARIABLE: spec.encode(),
             CHANNEL_VARIABLE: f"{theirs.fileno()},{self.alive.descriptor}",
@@ -108,7 +111,7 @@ class Rig:
         }
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "understudy.driver"],
+                COMMAND,
                 env=environment,
                 cwd=home,
                 pass_fds=(theirs.fileno(), self.alive.descriptor),
@@ -131,6 +134,8 @@ class Rig:
         self._ours.close()
         self.gate.discard()
         self.alive.leave()
+        if kind is None:
+            assert not unfenced(self.home, self._began), "the fence was not in force"
 
     def _listen(self) -> None:
         try:

@@ -202,3 +202,15 @@ def test_of_eight_processes_claiming_at_once_the_highest_token_stands(tmp_path: 
     winners = [number for number, verdict in enumerate(verdicts) if verdict == "CLAIMED"]
     assert len({number // 2 for number in winners}) == len(winners), "two holders won with one token"
     assert standing(root)["holder"] == f"holder{max(winners)}"
+
+
+@pytest.mark.parametrize("manager", ["org.example.TheirOwn", None])
+def test_nothing_is_claimed_for_a_session_whose_checkpoints_another_manager_writes(
+    one: Driver, tmp_path: Path, manager: str | None
+) -> None:
+    conf = one.jvm.org.apache.hadoop.conf.Configuration(one.conf)
+    key = "spark.sql.streaming.checkpointFileManagerClass"
+    conf.unset(key) if manager is None else conf.set(key, manager)
+    with pytest.raises(Py4JJavaError, match=f"{key} is {manager or 'null'}"):
+        one.fence.claim(str(tmp_path), conf)
+    assert not claim_files(tmp_path)

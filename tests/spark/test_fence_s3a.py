@@ -17,6 +17,7 @@ from tests.spark import s3
 from tests.spark.fence_env import (
     CLOSED,
     EXISTS,
+    FENCE,
     LOST,
     OPEN,
     SPARK_OPTIONS,
@@ -28,7 +29,6 @@ from tests.spark.fence_env import (
     spark,
     token,
 )
-from understudy.driver.jvm import FENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -10,6 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from tests.spark.fence_env import (
+    FENCE,
     LOST,
     OPEN,
     SPARK_OPTIONS,
@@ -23,7 +24,6 @@ from tests.spark.fence_env import (
     spark,
     token,
 )
-from understudy.driver.jvm import FENCE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -139,6 +139,53 @@ def test_a_leader_frozen_before_an_append_appends_nothing(one: Driver, tmp_path:
     assert refusal(error.value) == LOST
     assert contents(tmp_path) == before
     assert one.logged(op="setupJob", path=str(tmp_path / "out"))[-1]["outcome"] == "refused"
+
+
+def test_a_commit_protocol_that_the_session_names_does_the_work_behind_the_fence(one: Driver, tmp_path: Path) -> None:
+    session, key = one.extra["fenced"].newSession(), "spark.sql.sources.commitProtocolClass"
+    named = "org.apache.spark.internal.io.HadoopMapReduceCommitProtocol"
+    for name, value in {
+        **FENCE,
+        key: named,
+        "spark.sql.sources.outputCommitterClass": "org.apache.hadoop.mapreduce.lib.output.PathOutputCommitter",
+    }.items():
+        session.conf().set(name, value)
+    settings = one.jvm.dev.understudy.fence.FenceSettings
+    assert settings.enforce(session) == ""
+    assert session.conf().get(key) == FENCE[key]
+    target = tmp_path / "out"
+    for _ in range(2):  # only Spark's SQL protocol makes such a committer, and cannot
+        session.range(3).write().mode("overwrite").parquet(str(target))
+    assert claim_files(target)[1]["holder"] == one.holder
+    assert session.read().parquet(str(target)).count() == 3
+    seize(target, token(6))
+    before = contents(tmp_path)
+    with pytest.raises(Py4JJavaError) as error:
+        session.range(4).write().mode("overwrite").parquet(str(target))
+    assert refusal(error.value) == LOST
+    assert contents(tmp_path) == before
+
+
+def test_a_session_is_asked_for_every_setting_and_none_is_not_ours(one: Driver) -> None:
+    enforce = one.jvm.dev.understudy.fence.FenceSettings.enforce
+    for key in FENCE:
+        session = spark(one, FENCE)
+        session.conf().unset(key)
+        assert enforce(session) == f"{key}=null"
+        if "sources" not in key:  # that one is wrapped
+            session.conf().set(key, "no.such.Class")
+            assert enforce(session) == f"{key}=no.such.Class"
+
+
+def test_a_context_gets_what_it_lacks_and_no_other_manager(one: Driver) -> None:
+    install, conf = one.jvm.dev.understudy.fence.FenceSettings.install, one.jvm.org.apache.spark.SparkConf(False)
+    conf.set("spark.sql.sources.commitProtocolClass", "their.Own")
+    assert install(conf) == ""
+    assert {key: conf.get(key) for key in FENCE} == FENCE
+    assert conf.get("spark.understudy.sources.commitProtocolClass") == "their.Own"
+    for key in ("spark.sql.streaming.checkpointFileManagerClass", "spark.sql.streaming.commitProtocolClass"):
+        other = conf.clone().set(key, "their.Own")
+        assert install(other) == f"{key}=their.Own"
 
 
 class Job:

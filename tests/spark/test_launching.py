@@ -20,9 +20,29 @@ from understudy.supervisor.workspace import Workspace, Workspaces
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+#: What differs under spark-submit, and stands in docs/what-runs-where.md: the JVM comes later here, PySpark is the one that is
+#: installed, and a driver is found by its mark. The rest of them is the shell's, and the test's own.
+DIFFERS = (
+    *("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "PYTHONPATH", "UNDERSTUDY_ALIVE", "UNDERSTUDY_HOLDER"),
+    *("_", "SHLVL", "PWD", "OLDPWD", "TOLD"),
+)
+
 TELLS = """
-import argparse, json, os, sys
+import argparse, json, os, signal, sys
 from pathlib import Path
+
+spark_home = os.environ.get("SPARK_HOME", "")
+surroundings = {
+    "environment": {name: value for name, value in os.environ.items() if name not in DIFFERS},
+    "flags": {name: getattr(sys.flags, name) for name in FLAGS},
+    "hash": hash("payments"),
+    "installed": [each for each in sys.path if each.startswith(sys.base_prefix) and not each.startswith(spark_home)],
+    "signals": {int(each): str(signal.getsignal(each)) for each in signal.valid_signals()},
+    "main": {name: repr(globals().get(name)) for name in ("__name__", "__package__", "__spec__", "__doc__", "__annotations__")},
+    "is main": sys.modules["__main__"].__dict__ is globals(),
+    "umask": os.umask(0o22),
+    "recursion": sys.getrecursionlimit(),
+}
 import beside
 import shipped  # of --py-files, before there is a session
 from zipped import inside
@@ -37,6 +57,7 @@ def main():
     spark = SparkSession.builder.config("spark.test.d", "builder").config("spark.sql.test.e", "builder").getOrCreate()
     spark.conf.set("spark.sql.test.e", "session")
     told = {
+        **surroundings,
         "argv": sys.argv, "file": __file__, "path": sys.path[0], "cwd": os.getcwd(), "arguments": vars(parser.parse_args()),
         "settings": {key: spark.conf.get(key, None) for key in map("spark.test.{}".format, "abcd")},
         "sql": spark.conf.get("spark.sql.test.e"), "app": spark.sparkContext.appName, "master": spark.sparkContext.master,
@@ -48,7 +69,9 @@ def main():
 
 if __name__ == "__main__":
     main()
-"""
+""".replace("DIFFERS", repr(DIFFERS)).replace(
+    "FLAGS", repr([name for name in sys.flags.__match_args__ if name != "safe_path"])
+)
 
 
 def laid_out(home: Path) -> list[str]:
@@ -61,6 +84,8 @@ def laid_out(home: Path) -> list[str]:
     (home / "lib" / "zipped" / "inside.py").write_text("VALUE = 'inside'\n")
     subprocess.run([sys.executable, "-m", "zipfile", "-c", "zipped.zip", "zipped"], cwd=home / "lib", check=True)
     (home / "table.txt").write_text("kept")
+    (home / "conf").mkdir()
+    (home / "conf" / "spark-env.sh").write_text("FROM_SPARK_ENV='so it is'\nunset TAKEN_BY_SPARK_ENV\n")
     (home / "my.conf").write_text("".join(f"spark.test.{key} file\n" for key in "bcd"))
     return [
         *("--master", "local[2]", "--name", "told", "--conf", "spark.ui.enabled=false", "--properties-file", "my.conf"),
@@ -71,6 +96,8 @@ def laid_out(home: Path) -> list[str]:
 
 def test_a_script_finds_what_it_finds_under_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = laid_out(tmp_path)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    monkeypatch.setenv("TAKEN_BY_SPARK_ENV", "yes")
     told: dict[str, dict[str, Any]] = {}
     arguments = ["--name", "x y", "--", "-1", ""]
     for who in ("understudy", "submit"):
@@ -84,7 +111,13 @@ def test_a_script_finds_what_it_finds_under_spark_submit(tmp_path: Path, monkeyp
             command = [str(submit), *options, "--conf", "spark.sql.shuffle.partitions=2", str(tmp_path / "job.py")]
             subprocess.run([*command, *arguments], cwd=tmp_path, env=environment, check=True, capture_output=True)
         told[who] = json.loads((tmp_path / who).read_text())
+    ours, theirs = told["understudy"].pop("environment"), told["submit"]["environment"]
+    assert {name: (ours.get(name), theirs.get(name)) for name in ours.keys() ^ theirs.keys()} == {}
+    assert {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]} == {}
+    del told["submit"]["environment"]
     assert told["understudy"] == told["submit"]
+    assert theirs["FROM_SPARK_ENV"] == "so it is"
+    assert theirs["PYTHONHASHSEED"] == "0"
     assert told["submit"]["settings"] == {
         "spark.test.a": None,
         "spark.test.b": "file",

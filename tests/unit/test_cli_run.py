@@ -52,6 +52,12 @@ def test_words_that_are_nothing_are_refused_by_name(words: list[str], said: str)
         (["--cluster-id", "Not_A_Label", "job.py"], 2, "--cluster-id: 'Not_A_Label' is not a DNS label"),
         (["--profile", "quick", "job.py"], 2, "--profile: unknown profile 'quick'"),
         (["--timing", "lease=4", "--profile", "fast", "job.py"], 2, "timings.lease: (retry 0.7 + renew 3.0"),
+        (["--deploy-mode", "cluster", "job.py"], 2, "--deploy-mode: the deploy mode is cluster"),
+        (
+            ["--conf", "spark.submit.deployMode=cluster", "job.py"],
+            2,
+            "spark.submit.deployMode: the deploy mode is cluster",
+        ),
         (["--timing", "lease", "job.py"], 2, "'lease' is not name=value"),
         (["--rehearse", "loudly", "job.py"], 2, "--rehearse: unknown mode"),
         (["--rehearse-every", "0", "job.py"], 2, "--rehearse-every: 0.0 s is not above 0"),

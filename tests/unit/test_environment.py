@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.environment import Java, find_fence, find_java, spark_version
+from understudy.environment import Java, find_fence, find_java, spark_environment, spark_home, spark_version
 from understudy.errors import EnvironmentProblem
 
 
@@ -204,3 +205,37 @@ class TestFence:
 
         assert "torn.jar cannot be read" in str(problem.value)
         assert "no-manifest.jar cannot be read" in str(problem.value)
+
+
+class TestSparkEnv:
+    """conf/spark-env.sh, read as spark-submit's scripts read it."""
+
+    @staticmethod
+    def environ(conf: Path, text: str) -> dict[str, str]:
+        (conf / "spark-env.sh").write_text(text)
+        return {
+            "PATH": os.environ["PATH"],
+            "SPARK_CONF_DIR": str(conf),
+            "TAKEN": "yes",
+            "SPARK_DIST_CLASSPATH": "/theirs",
+        }
+
+    def test_what_it_sets_counts_and_what_it_takes_away_is_gone(self, tmp_path: Path) -> None:
+        text = "echo noise\nSPARK_DIST_CLASSPATH=\nexport MANY='one\ntwo'\nunset TAKEN\nPYTHONHASHSEED=7\n"
+        made = spark_environment(self.environ(tmp_path, text))
+        assert made["SPARK_DIST_CLASSPATH"] == ""
+        assert made["MANY"] == "one\ntwo"
+        assert "TAKEN" not in made
+        assert made["PYTHONHASHSEED"] == "7"
+        assert made["SPARK_ENV_LOADED"] == "1"  # spark-class does not read it again
+
+    def test_without_one_it_is_what_spark_submit_makes_of_it(self, tmp_path: Path) -> None:
+        made = spark_environment(
+            {"PATH": os.environ["PATH"], "SPARK_CONF_DIR": str(tmp_path), "PYTHONHASHSEED": "random"}
+        )
+        assert made["PYTHONHASHSEED"] == "0"
+        assert made["SPARK_HOME"] == str(spark_home())
+
+    def test_one_that_ends_the_shell_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(EnvironmentProblem, match="spark-env.sh: it ended with status 4"):
+            spark_environment(self.environ(tmp_path, "exit 4\n"))

@@ -66,3 +66,21 @@ def test_a_function_becomes_known_by_being_run(gatekeeper: Gatekeeper) -> None:
             pass
 
     assert len(habit.took) == 5
+
+
+def test_a_writer_is_asked_for_its_fence_at_the_open_gate_and_before_it_writes(gatekeeper: Gatekeeper) -> None:
+    seen: list[object] = []
+
+    class Writer:
+        def save(self) -> None:
+            seen.append("written")
+
+    def check(target: object) -> None:
+        assert gatekeeper.user_code_runs
+        seen.append(target)
+
+    gatekeeper.check = check
+    gatekeeper.gate(Writer, "save")
+    writer = Writer()
+    writer.save()
+    assert seen == [writer, "written"]

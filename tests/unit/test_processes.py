@@ -17,6 +17,7 @@ import pytest
 from understudy.messages import HOLDER_VARIABLE
 from understudy.processes import Alive, all_gone, boot_id, kill_all, members
 
+JOIN = "from understudy.driver.daemon.understudy_worker_daemon import join_alive; join_alive"
 SLEEP = "import time; time.sleep(60)"
 
 
@@ -92,9 +93,7 @@ def test_a_late_process_of_a_dead_replica_does_not_start(
     alive = Alive(tmp_path / "holder")
     release(alive)
     assert all_gone(alive.path, alive.inode, boot_id())
-    late = spawn(
-        f"from understudy.processes import join_alive; join_alive({str(alive.path)!r})", stderr=subprocess.PIPE
-    )
+    late = spawn(f"{JOIN}({str(alive.path)!r})", stderr=subprocess.PIPE)
     _, said = late.communicate()
     assert late.returncode == 87
     assert b"was declared dead" in said
@@ -102,9 +101,7 @@ def test_a_late_process_of_a_dead_replica_does_not_start(
 
 def test_a_process_that_joined_by_name_counts(tmp_path: Path, spawn: Callable[..., subprocess.Popen[bytes]]) -> None:
     alive = Alive(tmp_path / "holder")
-    joined = spawn(
-        f"from understudy.processes import join_alive; join_alive({str(alive.path)!r}); print(flush=True); {SLEEP}"
-    )
+    joined = spawn(f"{JOIN}({str(alive.path)!r}); print(flush=True); {SLEEP}")
     assert joined.stdout is not None
     joined.stdout.readline()
     release(alive)
@@ -126,9 +123,7 @@ def test_whoever_waits_for_a_death_learns_of_it_when_the_last_process_is_gone_an
         ).start()
     release(alive)
     time.sleep(0.1)  # both wait in the kernel by now; if not, they just learn it later
-    second = spawn(
-        f"from understudy.processes import join_alive; join_alive({str(alive.path)!r}); print(flush=True); {SLEEP}"
-    )
+    second = spawn(f"{JOIN}({str(alive.path)!r}); print(flush=True); {SLEEP}")
     assert second.stdout is not None
     assert second.stdout.readline() == b"\n"  # those who wait keep nobody from joining
     first.kill()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from understudy.errors import SettingsError
-from understudy.submit import is_native, option, settings_of, without
+from understudy.submit import all_settings, deploy_mode, is_native, merged, option, properties, settings_of, without
 from understudy.supervisor.native import wanted
 
 
@@ -55,3 +57,44 @@ def test_an_option_is_taken_out_with_its_value_in_either_spelling() -> None:
 def test_what_is_no_number_of_executors_is_refused() -> None:
     with pytest.raises(SettingsError, match="--num-executors: 'two' is no number of executors"):
         wanted(("--conf", "spark.executor.instances=two"))
+
+
+def test_a_scripts_own_arguments_come_first_and_of_what_is_a_list_everything_counts() -> None:
+    script = "--packages a:b:1 --conf spark.x=script --master 'local[2]' --jars=x.jar pyspark-shell left over"
+    operator = ["--conf", "spark.x=operator", "--packages", "c:d:2", "--files", "f"]
+    together = merged(script, operator)
+    assert settings_of(together)["spark.x"] == "operator"
+    assert option(together, "--packages", "") == "a:b:1,c:d:2"
+    assert option(together, "--master", "") == "local[2]"
+    assert (option(together, "--jars", ""), option(together, "--files", "")) == ("x.jar", "f")
+    assert "pyspark-shell" not in together
+    assert merged("pyspark-shell", operator) == merged("", operator) == operator
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = "a b\n# c d\n  ! e\n  spark.x=1 \nspark.y : a\\\n   b\\\\\nspark.p\\ q  z\\u0041\\t!\r\nlonely\n\nlast=1\\"
+    expected = {"a": "b", "spark.x": "1", "spark.y": "ab\\", "spark.p q": "zA\t!", "lonely": "", "last": "1"}
+    assert properties(text) == expected
+
+
+def test_settings_of_files_count_below_those_of_options(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text("spark.a defaults\nspark.b defaults\n")
+    (tmp_path / "mine.conf").write_text("spark.b file\nspark.c file\n")
+    environ = {"SPARK_CONF_DIR": str(tmp_path)}
+    options = ("--conf", "spark.c=option")
+    mine = ("--properties-file", str(tmp_path / "mine.conf"))
+    assert all_settings(options, environ) == {"spark.a": "defaults", "spark.b": "defaults", "spark.c": "option"}
+    assert all_settings((*options, *mine), environ) == {"spark.b": "file", "spark.c": "option"}
+    both = all_settings((*options, *mine, "--load-spark-defaults"), environ)
+    assert both == {"spark.a": "defaults", "spark.b": "file", "spark.c": "option"}
+    assert all_settings((), {}) == {}
+
+
+def test_the_deploy_mode_is_looked_for_where_spark_submit_looks(tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    home = {"SPARK_HOME": str(tmp_path)}
+    assert deploy_mode((), home) == ("client", "DEPLOY_MODE")
+    assert deploy_mode((), {**home, "DEPLOY_MODE": "cluster"}) == ("cluster", "DEPLOY_MODE")
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.submit.deployMode   cluster\n")
+    assert deploy_mode((), home) == ("cluster", "spark.submit.deployMode")
+    assert deploy_mode(("--deploy-mode", "client"), home) == ("client", "--deploy-mode")

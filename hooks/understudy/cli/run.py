@@ -13,6 +13,7 @@ import typer
 
 from understudy.addresses import split as split_address
 from understudy.errors import SettingsError
+from understudy.submit import deploy_mode
 
 if TYPE_CHECKING:
     from understudy.supervisor.places import Place
@@ -31,7 +32,7 @@ _SUBMIT_WITH_VALUE = frozenset(
     " --driver-cores --total-executor-cores --executor-cores --num-executors --queue --principal --keytab --proxy-user"
     " --deploy-mode".split()
 )
-_SUBMIT_FLAGS = frozenset(("--verbose", "-v"))
+_SUBMIT_FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
 
 
 def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
@@ -171,7 +172,7 @@ def run(
     batch job; 70 a part of this replica failed unexpectedly.
     """
     from understudy.documents.directory import check_directory
-    from understudy.environment import find_fence, find_java, spark_version
+    from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
     from understudy.settings import timings_from
     from understudy.submit import with_bracketed_hosts
@@ -181,6 +182,8 @@ def run(
 
     submit, script, arguments = split(rest)
     submit = with_bracketed_hosts(submit)
+    _adopt(spark_environment())
+    _refuse_cluster_mode(submit)
     cluster = cluster_id or _derived_id(script)
     overrides = dict(_pair(item) for item in timing or [])
     settings = RunSettings(
@@ -232,6 +235,23 @@ def run(
             await probes.stop()
 
     sys.exit(asyncio.run(replica()))
+
+
+def _adopt(environ: dict[str, str]) -> None:
+    """Go on as what conf/spark-env.sh makes of us: Java, Spark's directories and the driver's own environment are looked for there."""
+    for name in os.environ.keys() - environ.keys():
+        del os.environ[name]
+    os.environ.update(environ)
+
+
+def _refuse_cluster_mode(submit: list[str]) -> None:
+    mode, where = deploy_mode(submit, os.environ)
+    if mode != "client":
+        raise SettingsError(
+            f"the deploy mode is {mode}, but a replica *is* the driver, where it was started",
+            where=where,
+            remedy="Remove it, or say client: in a cluster, run the replicas in pods",
+        )
 
 
 async def _run(replica: Replica, place: Place) -> int:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from understudy.clock import instant
 from understudy.errors import LeadershipLost
@@ -44,14 +44,17 @@ class Gatekeeper:
     """Asks the gate before every write and counts the user's code that runs behind it.
 
     ``held`` tells where the script waits, as ``file:line``, or is empty. ``asked`` becomes true at the first question: a script
-    that ends without one never wrote anything.
+    that ends without one never wrote anything. ``check`` gets whatever has the method that is about to write, at the open gate.
     """
 
-    def __init__(self, gate: Path, script: Path, on_held: Callable[[str], None]) -> None:
+    def __init__(
+        self, gate: Path, script: Path, on_held: Callable[[str], None], check: Callable[[Any], None] = lambda _: None
+    ) -> None:
         self._reader = GateReader(gate)
         self._activity = Activity(gate.with_name(gate.name + ".activity"))
         self._script = str(script)
         self._on_held = on_held
+        self.check = check
         self._lock = threading.Lock()
         self._running = 0
         self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
@@ -145,6 +148,7 @@ class Gatekeeper:
         @functools.wraps(stock)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
             with self.user_code():
+                self.check(arguments[0] if arguments else None)
                 return stock(*arguments, **options)
 
         return call

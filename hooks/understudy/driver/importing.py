@@ -21,7 +21,7 @@ def make_importable(submit: Sequence[str]) -> None:
     """
     files = [path.absolute() for path in local_files(submit, "--py-files", "spark.submit.pyFiles")]
     modules = {path.stem: path for path in files if path.suffix == ".py"}
-    sys.path[1:1] = [str(path) for path in files if path.suffix != ".py"]
+    sys.path[0:0] = [str(path) for path in files if path.suffix != ".py"]
     if modules:
         sys.meta_path.append(_Modules(modules))
 

@@ -6,51 +6,44 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark import java_gateway
 from pyspark.core import context
+from pyspark.errors import PySparkRuntimeError
 
 from understudy.clock import Instant, instant
-from understudy.errors import EnvironmentProblem
+from understudy.driver import workers
+from understudy.driver.fence_check import FenceCheck, fence_class
+from understudy.driver.last_words import LastWords, for_good, last_words
+from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.messages import DriverSpec
 from understudy.processes import die_with_parent
-
-#: What makes a session fenced. A class of the user's own in one of these places would take the fence out.
-FENCE = {
-    "spark.sql.streaming.checkpointFileManagerClass": "dev.understudy.fence.FencedCheckpointFileManager",
-    "spark.sql.sources.commitProtocolClass": "dev.understudy.fence.FencedCommitProtocol",
-    "spark.sql.streaming.commitProtocolClass": "dev.understudy.fence.FencedManifestProtocol",
-}
+from understudy.submit import SHELL, merged, without
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
 
 
-def submit_arguments(spec: DriverSpec) -> str:
-    """``PYSPARK_SUBMIT_ARGS``: what the user may change, the user's own spark-submit options, then what has to be.
+def submit_arguments(spec: DriverSpec, script: str) -> str:
+    """``PYSPARK_SUBMIT_ARGS`` as PySpark starts the JVM: what the user may change, what the script has put there itself, the
+    options of the command line, then what has to be. spark-submit lets the last one win.
 
-    spark-submit lets the last ``--conf`` win, and the fence must win; a user's own value for one of these is refused rather
-    than overridden in silence (``refuse_foreign_fence``).
+    The fence is not among them: it is put into the context's configuration (``FenceCheck.install``), where the settings of files
+    and builders have come in as well.
     """
-    ours = {**FENCE, "spark.python.daemon.module": "understudy.driver.worker_daemon", **spec.settings}
-    return shlex.join([*_confs(spec.defaults), *spec.submit, *_confs(ours), "pyspark-shell"])
+    try:
+        given = merged(script, spec.submit)
+    except ValueError as error:
+        raise ScriptProblem(f"{error}: {script}", where="PYSPARK_SUBMIT_ARGS") from error
+    if spec.settings:  # executors are pods, and their number is ours; an option would win over a setting
+        given = without(given, "--num-executors")
+    return shlex.join([*_confs(spec.defaults), *given, *_confs(spec.settings), SHELL])
 
 
 def _confs(settings: Mapping[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-
-
-def refuse_foreign_fence(settings: Mapping[str, str | None], where: str) -> None:
-    """Raise where ``settings`` names a class of the user's own for what the fence has to be. ``None``: not set."""
-    for key, ours in FENCE.items():
-        value = settings.get(key)
-        if value is not None and value != ours:
-            raise EnvironmentProblem(
-                f"{key} is {value}", where=where, remedy=f"Remove it: without {ours} a stale leader could write"
-            )
 
 
 def refuse_connect(where: str) -> EnvironmentProblem:
@@ -61,22 +54,70 @@ def refuse_connect(where: str) -> EnvironmentProblem:
     )
 
 
-def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> None:
+def prepare(spec: DriverSpec, alive: int, check: FenceCheck, attached: Callable[[Any], None]) -> None:
     """Make every JVM that PySpark starts in this process a fenced member of the replica.
 
-    ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session.
-    The jar goes onto the class path through ``SPARK_DIST_CLASSPATH``, which no setting of the user's can displace.
+    ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session. Arguments and
+    environment of a JVM are put together when it is started, whatever the script has done to ``os.environ`` by then. The jar
+    goes onto the class path through ``SPARK_DIST_CLASSPATH``, which no setting of the user's can displace; conf/spark-env.sh,
+    which could, has been read before (``spark_environment``).
     """
+    _refuse_other_jvms()
+    workers.name_python(spec.submit, os.environ)
+    gateways: Any = java_gateway
+    words: list[LastWords] = []  # of the last start
+    gateways.Popen = _popen(alive, spec.fence_jar, words)
+    stock = gateways.launch_gateway
+
+    def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
+        given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec, given or "")
+        words.clear()
+        try:
+            gateway = stock(conf, popen_kwargs)
+        except PySparkRuntimeError as error:
+            raise _not_started(words, error) from error
+        finally:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+            if given is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = given
+        for each in words:
+            each.started()
+        _attach(gateway, spec)
+        check.attached(gateway)
+        attached(gateway)
+        return gateway
+
+    contexts: Any = context
+    contexts.launch_gateway = check.refusing(launch)
+    initialize = contexts.SparkContext._initialize_context  # noqa: SLF001
+
+    def initialize_context(self: Any, conf: Any) -> Any:
+        check.install(conf)
+        workers.install(self._jvm, conf)
+        made = initialize(self, conf)
+        if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
+            made.addJar(spec.fence_jar)  # tasks write state and sinks through it
+        return made
+
+    contexts.SparkContext._initialize_context = check.refusing(initialize_context)  # noqa: SLF001
+
+
+def _refuse_other_jvms() -> None:
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if os.environ.get(variable):
             raise refuse_connect(variable)
     if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
         raise refuse_connect("SPARK_API_MODE")
-    class_path = os.environ.get("SPARK_DIST_CLASSPATH")
-    os.environ["SPARK_DIST_CLASSPATH"] = f"{class_path}:{spec.fence_jar}" if class_path else spec.fence_jar
-    os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec)
-    _check_worker_python(os.environ.setdefault("PYSPARK_PYTHON", sys.executable))
+    if os.environ.get("PYSPARK_GATEWAY_PORT"):
+        raise EnvironmentProblem(
+            "a JVM is there already, which was started without the fence",
+            where="PYSPARK_GATEWAY_PORT",
+            remedy="Do not start understudy by spark-submit: it starts Spark itself",
+        )
 
+
+def _popen(alive: int, fence_jar: str, words: list[LastWords]) -> type:
     def last_breath() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent()
@@ -86,52 +127,54 @@ def prepare(spec: DriverSpec, alive: int, attached: Callable[[Any], None]) -> No
 
         def __init__(self, command: Any, **options: Any) -> None:
             options["preexec_fn"] = last_breath
+            options["env"] = jvm_environment(options["env"], fence_jar)
+            said = None
+            if options.get("stderr") is None:
+                said = LastWords()
+                words.append(said)
+                options["stderr"] = said.descriptor
             super().__init__(command, pass_fds=(alive,), **options)
+            if said is not None:
+                said.begin()
 
-    gateways: Any = java_gateway
-    gateways.Popen = Popen
-    stock = gateways.launch_gateway
+    return Popen
 
-    def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
-        gateway = stock(conf, popen_kwargs)
-        fence = gateway.jvm.dev.understudy.fence.Fence
-        fence.attach(
-            spec.gate,
-            spec.holder,
-            spec.cluster,
-            spec.job,
-            spec.lock_kind,
-            spec.fence_log,
-            int(spec.write_timeout * 1000),
+
+def _attach(gateway: Any, spec: DriverSpec) -> None:
+    fence = fence_class(gateway, spec.fence_jar)
+    fence.attach(
+        spec.gate,
+        spec.holder,
+        spec.cluster,
+        spec.job,
+        spec.lock_kind,
+        spec.fence_log,
+        int(spec.write_timeout * 1000),
+    )
+    compare_clocks(lambda: Instant(*fence.clocks()))
+
+
+def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str]:
+    """``environ`` of the driver, and what brings the fence and the workers' daemon in."""
+    class_path, options = environ.get("SPARK_DIST_CLASSPATH"), environ.get("SPARK_SUBMIT_OPTS", "")
+    return {
+        **workers.with_daemon(environ),
+        "SPARK_DIST_CLASSPATH": f"{class_path}:{fence_jar}" if class_path else fence_jar,
+        # Half of the reasons why a JVM does not start go to standard output, where nobody looks for them.
+        "SPARK_SUBMIT_OPTS": f"-XX:+DisplayVMOutputToStderr {options}".strip(),
+    }
+
+
+def _not_started(said: list[LastWords], error: Exception) -> Exception:
+    lines = [line for each in said for line in each.said()]
+    words = last_words(lines) or str(error)
+    if for_good("\n".join(lines)):
+        return EnvironmentProblem(
+            f"the JVM does not start: {words}",
+            where="spark-submit",
+            remedy="Change the option or setting that it names",
         )
-        compare_clocks(lambda: Instant(*fence.clocks()))
-        attached(gateway)
-        return gateway
-
-    contexts: Any = context
-    contexts.launch_gateway = launch
-    initialize = contexts.SparkContext._initialize_context  # noqa: SLF001
-
-    def initialize_context(self: Any, conf: Any) -> Any:
-        made = initialize(self, conf)
-        if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
-            made.addJar(spec.fence_jar)  # tasks write state and sinks through it
-        return made
-
-    contexts.SparkContext._initialize_context = initialize_context  # noqa: SLF001
-
-
-def _check_worker_python(executable: str) -> None:
-    """Python workers hold the replica's proof of life, so their interpreter has to find this package. Raises otherwise."""
-    if executable == sys.executable:
-        return
-    probe = [executable, "-c", "import understudy.processes"]
-    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
-        raise EnvironmentProblem(
-            f"{executable} cannot import understudy",
-            where="PYSPARK_PYTHON",
-            remedy="Install understudy there, or unset it",
-        )
+    return RuntimeError(f"the JVM did not start: {words}")
 
 
 def compare_clocks(read_jvm: Callable[[], Instant]) -> None:

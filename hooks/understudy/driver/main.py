@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 import os
-import runpy
 import socket
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from understudy import lead
 from understudy.clock import instant
 from understudy.driver import accumulators
 from understudy.driver.allowance import Allowance
+from understudy.driver.fence_check import FenceCheck
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.importing import make_importable
-from understudy.driver.jvm import prepare, refuse_foreign_fence
+from understudy.driver.jvm import prepare
 from understudy.driver.leading import Leading
 from understudy.driver.outdated import first_line
 from understudy.driver.patches import install
@@ -46,7 +50,7 @@ from understudy.messages import (
     encode,
 )
 from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
-from understudy.submit import settings_of
+from understudy.submit import all_settings, option
 
 #: Exit code of a driver that lost the right to write.
 LOST = 75
@@ -89,19 +93,30 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     gatekeeper: Gatekeeper
     allowance = Allowance(spec.rows_per_hour, spec.bytes_per_hour)
     rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
-    gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held)
-    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), channel.say, spec.executors)
+
+    def refuse(error: UnderstudyError) -> NoReturn:
+        """End at once, from whichever thread: what cannot get better by another start, and must not be swallowed by the script."""
+        sys.stderr.write(f"understudy: {error}\n")
+        channel.say(Ended(error.exit_code, str(error), gatekeeper.asked, fatal=True))
+        with suppress(Exception):
+            sys.stdout.flush()
+        os._exit(error.exit_code)
+
+    check = FenceCheck(refuse)
+    gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held, check.writer)
+    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), check, channel.say, spec.executors)
 
     def attached(gateway: Any) -> None:
         stage.attached(gateway.jvm)
         channel.say(Attached(_spark_version(), gateway.proc.pid))
 
-    refuse_foreign_fence(settings_of(spec.submit), "spark-submit options")
-    prepare(spec, alive, attached)
+    prepare(spec, alive, check, attached)
     install(stage, gatekeeper, spec.checkpoints, tuned=spec.tune)
     accumulators.install(lambda: rehearsals.playing)
     lead.install(Leading(gatekeeper))
     make_importable(spec.submit)
+    if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
+        os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(stage, rehearsals), name="supervisor", daemon=True).start()
     try:
         code, error = _play(script, spec.arguments, stage.suspect)
@@ -116,9 +131,8 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
 def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> tuple[int, str]:
     """Run the script as the interpreter would; its exit code, and the last line of what went wrong. ``failed`` gets the error."""
     sys.argv = [str(script), *arguments]
-    sys.path[0] = str(script.parent)
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        run_as_main(script)
     except SystemExit as ended:
         match ended.code:
             case None:
@@ -135,6 +149,26 @@ def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], 
         failed(error)
         return 1, first_line(error)
     return 0, ""
+
+
+def run_as_main(script: Path) -> None:
+    """Run it in a module ``__main__`` that stays: threads that outlive its last line look there for what they pickle.
+
+    This interpreter was started with ``-P``, so no directory is on the path before the script's own.
+    """
+    sys.path.insert(0, str(script.parent))
+    module = ModuleType("__main__")
+    made = {
+        "__file__": str(script),
+        "__builtins__": builtins,
+        "__package__": None,
+        "__cached__": None,
+        "__annotations__": {},
+    }
+    loader = SourceFileLoader("__main__", str(script))
+    vars(module).update(made, __loader__=loader)
+    sys.modules["__main__"] = module
+    exec(loader.source_to_code(loader.get_data(str(script)), str(script)), vars(module))  # noqa: S102 - what it is for
 
 
 def _spark_version() -> str:

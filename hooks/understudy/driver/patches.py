@@ -62,12 +62,13 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tun
     _patch_batch_writers(gatekeeper)
     _patch_sql(gatekeeper)
     _patch_reads(stage)
-    _patch_sessions()
+    _patch_sessions(stage)
     libraries.install(gatekeeper)
 
 
 def _patch_starts(stage: Stage, given_checkpoints: str, *, tuned: bool) -> None:
     def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
+        stage.fence_check.session(writer._spark)  # noqa: SLF001 - now: a query keeps the settings of its start
         analyse(writer)
         if tuned:
             tune(writer._spark)  # noqa: SLF001
@@ -183,7 +184,7 @@ def _patch_reads(stage: Stage) -> None:
         setattr(DataFrameReader, name, remembered(vars(DataFrameReader)[name]))
 
 
-def _patch_sessions() -> None:
+def _patch_sessions(stage: Stage) -> None:
     def checked(
         stock: Callable[[SparkSession.Builder], SparkSession],
     ) -> Callable[[SparkSession.Builder], SparkSession]:
@@ -192,7 +193,9 @@ def _patch_sessions() -> None:
             remote = self._options.get("spark.remote")
             if remote or str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
                 raise refuse_connect(f"SparkSession.builder{f'.remote({remote!r})' if remote else ''}")
-            return stock(self)
+            made = stock(self)
+            stage.fence_check.session(made)  # a builder's settings are the session's own, whatever the context has
+            return made
 
         return make
 
@@ -222,6 +225,7 @@ def _patch_sql(gatekeeper: Gatekeeper) -> None:
         if not passes and not has_side_effects(self, _written_out(self, sqlQuery, options)):
             return stock(self, sqlQuery, *arguments, **options)
         with gatekeeper.user_code():
+            gatekeeper.check(self)
             return stock(self, sqlQuery, *arguments, **options)
 
     _replace(SparkSession, "sql", sql)

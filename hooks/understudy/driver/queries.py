@@ -15,7 +15,6 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from understudy.driver.jvm import FENCE, refuse_foreign_fence
 from understudy.driver.scala import as_java, private_field
 from understudy.driver.sinks import Sink
 from understudy.errors import ScriptProblem
@@ -148,7 +147,6 @@ def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_c
         location = f"{base}/{name}"
         writer.option("checkpointLocation", location)
     scene = Scene.of(session)
-    refuse_foreign_fence({key: scene.java_conf.get(key) for key in FENCE}, f"SparkSession, query {name or location}")
     deferred = Deferred(writer, path, table, sink, "", scene)
     deferred.checkpoint = deferred._qualified(location)  # noqa: SLF001
     return deferred

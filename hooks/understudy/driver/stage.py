@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from understudy.driver.executors import ask_for
+from understudy.driver.fence_check import FenceCheck
 from understudy.driver.first_commit import first_commit
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.outdated import first_line, outdated
@@ -52,11 +53,13 @@ class Stage:
         gatekeeper: Gatekeeper,
         rehearsals: Rehearsals,
         fence_log: Path,
+        fence_check: FenceCheck,
         say: Callable[[Message], None],
         executors: int = 0,
     ) -> None:
         self._executors = executors
         self._fence_log = fence_log
+        self.fence_check = fence_check
         self.gatekeeper = gatekeeper
         self._rehearsals = rehearsals
         self._say = say
@@ -242,7 +245,7 @@ class Stage:
         """Claim and start; failures become each query's ``error``. Returns the seconds the claims took."""
         began = time.monotonic()
         try:
-            self._claim(sorted({root for each in deferred for root in each.roots}), deferred[0].session)
+            self._claim(dict(sorted((root, each.session) for each in deferred for root in each.roots)))
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             for each in deferred:
                 each.error = error
@@ -279,10 +282,15 @@ class Stage:
         finally:
             deferred.begun.set()
 
-    def _claim(self, roots: list[str], session: Any) -> None:
-        conf = session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        fresh = [root for root in roots if root not in self._claimed]
-        answers = self._answers(fresh, conf)
+    def _claim(self, roots: dict[str, Any]) -> None:
+        """``roots`` with the session that is going to write there: it is asked for its fence first."""
+        confs: dict[Any, Any] = {}
+        for session in roots.values():
+            if session not in confs:
+                self.fence_check.session(session)
+                confs[session] = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        fresh = {root: confs[session] for root, session in roots.items() if root not in self._claimed}
+        answers = self._answers(fresh)
         while refused := {root: answer for root, answer in answers.items() if answer["outcome"] == "refused"}:
             # Met a claim above ours: the supervisor either raises our epoch above it, or ends this driver.
             root, answer = max(refused.items(), key=lambda item: int(item[1].get("token") or 0))
@@ -292,20 +300,20 @@ class Stage:
                 if self.gatekeeper.standing() is State.REVOKED:
                     raise LeadershipLost(f"{root} holds a claim above ours")
             # All of them again: the token has grown since the others were claimed.
-            answers = self._answers(fresh, conf)
+            answers = self._answers(fresh)
         if fresh:
             with self._lock:
                 self._claimed.update(fresh)
                 known = sorted(self._claimed)
             self._say(Roots(known))
 
-    def _answers(self, roots: list[str], conf: Any) -> dict[str, dict[str, Any]]:
+    def _answers(self, roots: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """What claiming each root came to, all at once: in an object store a claim is several requests."""
         fence = self._jvm.dev.understudy.fence.Fence
         if len(roots) < 2:
-            return {root: json.loads(fence.claim(root, conf)) for root in roots}
+            return {root: json.loads(fence.claim(root, conf)) for root, conf in roots.items()}
         with ThreadPoolExecutor(max_workers=min(len(roots), 8)) as claimants:
-            said = claimants.map(lambda root: fence.claim(root, conf), roots)
+            said = claimants.map(fence.claim, roots.keys(), roots.values())
             return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
 
     def _advise(self, deferred: Deferred) -> None:

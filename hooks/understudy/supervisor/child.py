@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -36,6 +36,18 @@ from understudy.supervisor.workspace import Workspace
 _KILL_WITHIN = 30.0
 #: Seconds until they are looked for again where they could not be.
 _LOOK_AGAIN = 0.1
+
+
+#: ``-P``: what the interpreter and this package import is not looked for in the working directory, whatever lies there.
+COMMAND = (sys.executable, "-P", "-m", "understudy.driver")
+
+
+def like_submit(environ: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit sets for a script: ``hash()`` is the same in every replica, and nothing printed is lost in a buffer.
+
+    conf/spark-env.sh has been read before, and may have set another seed.
+    """
+    return {"PYTHONHASHSEED": "0", **environ, "PYTHONUNBUFFERED": "YES"}
 
 
 class Driver:
@@ -67,7 +79,7 @@ class Driver:
         self._socket = ours
         self._unread = b""
         environment = {
-            **os.environ,
+            **like_submit(os.environ),
             **workspace.environment,
             SPEC_VARIABLE: spec.encode(),
             CHANNEL_VARIABLE: f"{theirs.fileno()},{alive.descriptor}",
@@ -78,7 +90,7 @@ class Driver:
         try:
             # From the main thread: the kernel counts the parent that PR_SET_PDEATHSIG watches by thread.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "understudy.driver"],
+                COMMAND,
                 env=environment,
                 pass_fds=(theirs.fileno(), alive.descriptor),
                 start_new_session=True,

@@ -91,8 +91,16 @@ public final class Fence {
     /**
      * Claims {@code root} with the gate's token. JSON: {@code outcome} claimed, repeat or refused; {@code reason};
      * {@code token} and {@code holder} as they stand there. Waits for the gate as every write does.
+     *
+     * <p>{@code conf} is the session's. Where Spark would find another checkpoint manager in it than the fence, nothing is
+     * claimed: a claim would be a promise that this process is about to break.
      */
     public static String claim(String root, Configuration conf) throws IOException {
+        String manager = conf.get(FenceSettings.MANAGER);
+        if (!FenceSettings.OUR_MANAGER.equals(manager)) {
+            throw new IllegalStateException("no claim of " + root + ": " + FenceSettings.MANAGER + " is " + manager
+                    + ", and what the session writes there would not pass the fence");
+        }
         Attached me = require("claim", root);
         Path path = new Path(root);
         FileSystem files = path.getFileSystem(conf);

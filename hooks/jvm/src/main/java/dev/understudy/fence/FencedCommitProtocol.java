@@ -1,13 +1,17 @@
 package dev.understudy.fence;
 
 import java.io.IOException;
+import java.io.Serializable;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.internal.io.FileCommitProtocol;
+import org.apache.spark.internal.io.FileNameSpec;
 import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol;
+import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Batch writes to files, fenced: {@code spark.sql.sources.commitProtocolClass}.
@@ -16,18 +20,23 @@ import org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtoc
  * job is set up, and before it is committed or its leftovers are cleared. Seen 5 times in 5 without it: a leader frozen
  * between the Python gate and {@code write.mode("overwrite").parquet(…)} deleted the new leader's files after its thaw.
  *
+ * <p>The work is done by the protocol that the user has named, as S3A's for its committers, or else by Spark's own.
+ *
  * <p>Not guaranteed: anything about a freeze that falls between this check and the system calls after it, and about
  * file systems without a compare-and-set, where only the gate is asked.
  */
-public final class FencedCommitProtocol extends SQLHadoopMapReduceCommitProtocol {
-    private static final long serialVersionUID = 1L;
+public final class FencedCommitProtocol extends FileCommitProtocol implements Serializable {
+    private static final long serialVersionUID = 2L;
 
+    private final FileCommitProtocol wrapped;
     private final String outputPath;
     private transient String logged;
 
     /** The constructor that Spark calls. */
     public FencedCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
-        super(jobId, path, dynamicPartitionOverwrite);
+        String named = SQLConf.get()
+                .getConfString(FenceSettings.WRAPPED, SQLHadoopMapReduceCommitProtocol.class.getName());
+        this.wrapped = FileCommitProtocol.instantiate(named, jobId, path, dynamicPartitionOverwrite);
         this.outputPath = path;
     }
 
@@ -37,7 +46,7 @@ public final class FencedCommitProtocol extends SQLHadoopMapReduceCommitProtocol
         if (root != null && root.mayHoldLeftovers(logged)) {
             clearLeftovers(context.getConfiguration());
         }
-        super.setupJob(context);
+        wrapped.setupJob(context);
         landed(root, "setupJob");
     }
 
@@ -59,7 +68,7 @@ public final class FencedCommitProtocol extends SQLHadoopMapReduceCommitProtocol
             JobContext context,
             scala.collection.immutable.Seq<FileCommitProtocol.TaskCommitMessage> taskCommits) {
         Root root = admit("commitJob", context.getConfiguration());
-        super.commitJob(context, taskCommits);
+        wrapped.commitJob(context, taskCommits);
         landed(root, "commitJob");
     }
 
@@ -71,17 +80,61 @@ public final class FencedCommitProtocol extends SQLHadoopMapReduceCommitProtocol
         } catch (LeadershipLostException e) {
             return; // logged as refused; the job's own failure is what the caller should see
         }
-        super.abortJob(context);
+        wrapped.abortJob(context);
+    }
+
+    // Of a task's nothing is seen before its job is committed.
+
+    @Override
+    public void setupTask(TaskAttemptContext context) {
+        wrapped.setupTask(context);
+    }
+
+    @Override
+    @SuppressWarnings("deprecation")
+    public String newTaskTempFile(TaskAttemptContext context, scala.Option<String> directory, String extension) {
+        return wrapped.newTaskTempFile(context, directory, extension);
+    }
+
+    @Override
+    public String newTaskTempFile(TaskAttemptContext context, scala.Option<String> directory, FileNameSpec name) {
+        return wrapped.newTaskTempFile(context, directory, name);
+    }
+
+    @Override
+    @SuppressWarnings("deprecation")
+    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, String extension) {
+        return wrapped.newTaskTempFileAbsPath(context, directory, extension);
+    }
+
+    @Override
+    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, FileNameSpec name) {
+        return wrapped.newTaskTempFileAbsPath(context, directory, name);
+    }
+
+    @Override
+    public FileCommitProtocol.TaskCommitMessage commitTask(TaskAttemptContext context) {
+        return wrapped.commitTask(context);
+    }
+
+    @Override
+    public void abortTask(TaskAttemptContext context) {
+        wrapped.abortTask(context);
+    }
+
+    @Override
+    public void onTaskCommit(FileCommitProtocol.TaskCommitMessage message) {
+        wrapped.onTaskCommit(message);
     }
 
     private boolean deleteAllButClaim(FileSystem files, Path path, boolean recursive) throws IOException {
         if (!files.exists(new Path(path, Claim.DIRECTORY))) {
-            return super.deleteWithJob(files, path, recursive);
+            return wrapped.deleteWithJob(files, path, recursive);
         }
         boolean deleted = true;
         for (FileStatus child : files.listStatus(path)) {
             if (!child.getPath().getName().equals(Claim.DIRECTORY)) {
-                deleted &= super.deleteWithJob(files, child.getPath(), recursive);
+                deleted &= wrapped.deleteWithJob(files, child.getPath(), recursive);
             }
         }
         return deleted;

@@ -1,0 +1,74 @@
+"""Python workers of a driver: which interpreter runs them, and how they come to hold the replica's proof of life."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from understudy.errors import EnvironmentProblem
+from understudy.submit import all_settings
+
+#: Holds the daemon's module and nothing else.
+_DAEMON = Path(__file__).parent / "daemon"
+
+#: What a worker needs, and which Python it is: PySpark's workers refuse a driver of another one at their first function.
+_PROBE = "import sys, pyspark.daemon; print('%d.%d' % sys.version_info[:2])"
+
+
+def name_python(submit: Sequence[str], environ: MutableMapping[str, str]) -> None:
+    """Name the workers' Python as spark-submit does: by ``spark.pyspark.python``, above ``PYSPARK_PYTHON``; else it is our own."""
+    if named := all_settings(submit, environ).get("spark.pyspark.python"):
+        environ["PYSPARK_PYTHON"] = named
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def with_daemon(environ: Mapping[str, str]) -> dict[str, str]:
+    """The JVM's environment: its workers find the daemon."""
+    path = environ.get("PYTHONPATH")
+    return {**environ, "PYTHONPATH": f"{_DAEMON}{os.pathsep}{path}" if path else str(_DAEMON)}
+
+
+def install(jvm: Any, jconf: Any) -> None:
+    """Put the daemon into the configuration of a context that is about to be made, if its executors run in this process.
+
+    Workers of other machines' executors prove nothing of this replica, and need no daemon of ours. Raises
+    ``EnvironmentProblem`` for an interpreter that can run no workers: none of its functions ever would.
+    """
+    if not str(jconf.get("spark.master", "")).startswith("local"):
+        return
+    jconf.set("spark.python.daemon.module", "understudy_worker_daemon")
+    check_python(os.environ.get("PYSPARK_PYTHON", "python3"), str(jvm.PythonUtils.sparkPythonPath()))
+
+
+def check_python(executable: str, python_path: str) -> None:
+    """``python_path``: where Spark lets workers find PySpark."""
+    if executable == sys.executable:
+        return
+    problem = _cannot(executable, python_path)
+    if problem:
+        ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise EnvironmentProblem(
+            f"{executable} cannot run this driver's Python workers: {problem}",
+            where="PYSPARK_PYTHON",
+            remedy=f"Name a Python {ours} that can import PySpark, or name none",
+        )
+
+
+def _cannot(executable: str, python_path: str) -> str:
+    if shutil.which(executable) is None:
+        return "there is no such program"
+    paths = [python_path, os.environ.get("PYTHONPATH", "")]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+    probe = subprocess.run(
+        [executable, "-c", _PROBE], env=environ, capture_output=True, text=True, errors="replace", check=False
+    )
+    if probe.returncode != 0:
+        lines = probe.stderr.strip().splitlines()
+        return lines[-1] if lines else f"it ends with status {probe.returncode}"
+    theirs, ours = probe.stdout.split()[-1], "{}.{}".format(*sys.version_info[:2])
+    return "" if theirs == ours else f"it is Python {theirs}, and the driver's is {ours}"
