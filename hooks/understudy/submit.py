@@ -18,7 +18,7 @@ SHELL = "pyspark-shell"
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_KEY = re.compile(r"((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*")
+_KEY = re.compile(r"^((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*")
 
 
 def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
@@ -101,7 +101,7 @@ def properties(text: str) -> dict[str, str]:
     """A file of properties as Java reads it; Spark trims the values."""
     found = {}
     for line in _logical_lines(text):
-        if (key := _KEY.match(line)) is not None:
+        if (key := _KEY.search(line)) is not None:
             found[_unescaped(key[1])] = _unescaped(line[key.end() :]).strip()
     return found
 

@@ -20,7 +20,7 @@ _LOOK = 0.05
 
 #: Stack frames, what every Spark says, and what its log calls less than an error.
 _NOISE = re.compile(
-    r"\s*$|\s+at |\s+\.\.\. |WARNING: Using incubator|Using Spark's default log4j|[\d/-]+ [\d:.]+ (WARN|INFO|DEBUG) "
+    r"^(\s*$|\s+at |\s+\.\.\. |WARNING: Using incubator|Using Spark's default log4j|[\d/-]+ [\d:.]+ (WARN|INFO|DEBUG) )"
 )
 
 #: What comes of the command line, the files it names, or a port that another program has, and comes again at every start. Memory
@@ -44,7 +44,7 @@ def for_good(words: str) -> bool:
 
 def last_words(lines: list[str]) -> str:
     """One line of the last ones that say something."""
-    told = [line.strip() for line in lines if not _NOISE.match(line)]
+    told = [line.strip() for line in lines if not _NOISE.search(line)]
     return "; ".join(told[-_TOLD:])[-_LONGEST:]
 
 

@@ -24,6 +24,7 @@ from bench.deployment import MARK, Deployment, Replica, kill_marked
 from bench.production import understudy
 from bench.tails import FenceLog
 from tests.spark import kafka, quick
+from tests.spark.in_force import unfenced
 from tests.spark.zoo.exhibits import CONNECTORS, Exhibit
 from tests.spark.zoo.feeds import feed, messages
 from tests.spark.zoo.sinks import Rows
@@ -134,6 +135,7 @@ class Trial:
     # Under replicas.
 
     def _replicated(self, times: int) -> None:
+        began = time.time()
         self._feed(8)
         try:
             self._join("first", 1)
@@ -154,6 +156,8 @@ class Trial:
         finally:
             for party in self._parties:
                 party.stop()
+        if past := unfenced(self.played, began):
+            raise Failed(f"{self.exhibit.script}: written past the fence: {past[0]}")
 
     def _kill(self, kind: str) -> bool:
         """One leader less, at any moment of the next second in which rows come. False if the job is over."""
