@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down purge render demo test test-all e2e e2e-all bench bench-k8s bench-electors steady soak zoo prove lint format lock clean
+.PHONY: help setup jar image load up down purge render demo test test-all e2e e2e-all bench bench-k8s bench-electors steady soak hostile zoo prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -29,6 +29,7 @@ help:
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
+	@echo 'make hostile       an hour of kills, freezes, full disks and 503s with a small log: rows compared, nothing may grow'
 	@echo 'make zoo           scripts as strangers write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
 	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
 	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
@@ -106,6 +107,10 @@ steady:
 soak:
 	@tools/setup.sh jar
 	@$(PYTHON) -m bench.soak
+
+hostile:
+	@tools/setup.sh jar s3
+	@$(PYTHON) -m bench.hostile
 
 zoo:
 	@tools/setup.sh jar kafka connectors

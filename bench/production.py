@@ -130,8 +130,15 @@ class Production:
     # Running.
 
     def start(self, days: int = 4) -> None:
+        self.prepare()
+        self.run(days)
+
+    def prepare(self) -> None:
+        """An empty directory, with one for the input in it."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.input.mkdir(parents=True)
+
+    def run(self, days: int = 4) -> None:
         self.feed.feed_now(days)
         self.feed.start()
         self.deployment.start()
