@@ -42,8 +42,55 @@ def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Healt
 def test_a_first_rehearsal_that_takes_too_long_does_not_either(
     health: Health, clock: Hands, waited: float, ready: bool
 ) -> None:
+    health.driver_starts()
+    health.driver_is_up()
     clock.at += waited
     assert health.ready[0] is ready
+
+
+@pytest.mark.parametrize("waited", [1.0, FIRST_REHEARSAL_WITHIN + 1, 100 * FIRST_REHEARSAL_WITHIN])
+def test_a_standby_whose_driver_never_comes_up_is_never_ready(health: Health, clock: Hands, waited: float) -> None:
+    """An import that fails, or hangs: a rollout that waits for it stops there, and the old generation leads on."""
+    clock.at += waited
+    assert not health.ready[0]
+    health.driver_starts()
+    clock.at += waited
+    assert not health.ready[0]
+
+
+@pytest.mark.parametrize("came", ["nowhere", "up", "to a rehearsal", "to what cannot be rehearsed"])
+def test_a_standby_whose_driver_has_ended_is_not_ready_whatever_the_clock_says(
+    health: Health, clock: Hands, came: str
+) -> None:
+    for _ in range(3):
+        health.driver_starts()
+        if came != "nowhere":
+            health.driver_is_up()
+        if came == "to a rehearsal":
+            health.stands(standing(rehearsed=True), 1.0)
+        if came == "to what cannot be rehearsed":
+            health.stands(standing(rehearsed=False, reason="held at job.py:3, not rehearsed"), 0.0)
+        health.driver_gone(by_itself=True)
+        clock.at += FIRST_REHEARSAL_WITHIN + 1
+        assert health.ready == (False, "its driver has ended: see status")
+    health.driver_starts()
+    health.driver_is_up()
+    clock.at += FIRST_REHEARSAL_WITHIN + 1
+    assert health.ready == (False, "its driver has ended: see status"), "one that has run for so long may end again"
+    health.stands(standing(rehearsed=True), 1.0)
+    assert health.ready[0]
+
+
+def test_a_driver_that_was_replaced_counts_from_its_own_start(health: Health, clock: Hands) -> None:
+    health.stands(standing(rehearsed=True), 1.0)
+    clock.at += 10 * FIRST_REHEARSAL_WITHIN
+    health.driver_gone()
+    assert not health.ready[0]
+    health.driver_starts()
+    health.driver_is_up()
+    assert health.ready == (False, "the first rehearsal is not done yet")
+    clock.at += FIRST_REHEARSAL_WITHIN + 1
+    assert health.ready[0]
 
 
 def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(health: Health) -> None:

@@ -363,3 +363,20 @@ def test_roots_an_older_image_lists_count_as_claimed_under_its_token() -> None:
         assert (await jobs.claims(Token(3, 1), ("/a",))).roots == ("/a",)
 
     with_store(check)
+
+
+def test_a_generation_whose_script_has_not_come_up_keeps_no_earlier_one_from_leading() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        good, bad = Generation(1, "good"), Generation(2, "bad")
+        first = await jobs.begin_attempt(1, "a", known(0), good, came_up=False)
+        assert first.generation == good, "the first there ever is has nobody to give way to"
+        failing = await jobs.begin_attempt(2, "b", known(1), bad, came_up=False)
+        assert failing.generation == good
+        again = await jobs.begin_attempt(3, "a", known(2), good)
+        assert (again.token, again.generation) == (Token(3, 1), good)
+        late = await jobs.begin_attempt(4, "b", known(3), bad, came_up=False)
+        await jobs.led(late.token, bad)
+        with pytest.raises(Superseded):
+            await jobs.begin_attempt(5, "a", known(4), good)
+
+    with_store(check)

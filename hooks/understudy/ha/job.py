@@ -180,11 +180,20 @@ class JobStore:
         return None if document is None or document.buried else self._checked(Job.of(document))
 
     async def begin_attempt(
-        self, epoch: int, holder: str, floor: Floor, generation: Generation, above: Token = NONE
+        self,
+        epoch: int,
+        holder: str,
+        floor: Floor,
+        generation: Generation,
+        above: Token = NONE,
+        *,
+        came_up: bool = True,
     ) -> Job:
         """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
 
         ``above`` is the last token the caller had: a document that was restored from a backup may have forgotten it.
+        ``came_up``: the caller's script has been seen to start. If not, its generation is noted as the one that led only by
+        ``led``, once it has: code that does not start must not keep the code before it from leading.
 
         Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
@@ -199,10 +208,15 @@ class JobStore:
             generation.check(job.generation)
             last = max(job.token, above)
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
-            return replace(job, token=token, holder=holder, script=self._script, generation=generation)
+            leads = generation if came_up or job.token == NONE else job.generation
+            return replace(job, token=token, holder=holder, script=self._script, generation=leads)
 
         # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, floor)
+
+    async def led(self, token: Token, generation: Generation) -> Job:
+        """Note that the script of ``generation`` has come up under ``token``: older generations never lead again."""
+        return await self._update(token, lambda job: replace(job, generation=generation))
 
     async def serving(self, token: Token, now: float) -> Job:
         return await self._update(token, lambda job: replace(job, serving=token, committed_at=now))

@@ -43,7 +43,9 @@ class JobClaims:
     _unread: set[str] = field(default_factory=set)
     _threads: dict[Path, Threads] = field(default_factory=dict)
 
-    async def begin_attempt(self, epoch: int, generation: Generation, lock: Lock, above: Token) -> Job | None:
+    async def begin_attempt(
+        self, epoch: int, generation: Generation, lock: Lock, above: Token, *, came_up: bool = True
+    ) -> Job | None:
         """The job under a new token of ``epoch`` or above, and above ``above``; ``None`` when the lock is lost on the way.
 
         A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
@@ -51,7 +53,9 @@ class JobClaims:
         """
         for _ in range(_RAISES):
             try:
-                job = await self.jobs.begin_attempt(epoch, self.holder, self._known_without_job, generation, above)
+                job = await self.jobs.begin_attempt(
+                    epoch, self.holder, self._known_without_job, generation, above, came_up=came_up
+                )
             except LeadershipLost:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)

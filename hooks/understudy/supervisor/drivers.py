@@ -104,6 +104,7 @@ class Drivers:
         self._suspended = asyncio.Event()
         self._unnoted = ""  # what was said last of why something is not in the job's document
         self._standby_failures = 0
+        self.came_up = False  # whether this replica's script has ever come as far as the gate
 
     # Its start.
 
@@ -132,6 +133,7 @@ class Drivers:
             self._due = None
             self._roster.began()
             self._health.script_since = time.time()
+            self._health.driver_starts()
             self.seat.start(idle=leader is not None)
 
     def start_leading(self, grant: Grant) -> bool:
@@ -139,6 +141,7 @@ class Drivers:
 
         A start that fails is answered as the death of a driver is: counted, and tried again.
         """
+        self._health.driver_starts()
         try:
             return self.seat.start_leading(grant)
         except UnderstudyError:
@@ -184,14 +187,17 @@ class Drivers:
                 if namespace != time_namespace() or there > instant().boottime_ns:
                     driver.kill_now("its clocks are not ours")
             case Attached(spark=version):
+                self._health.driver_is_up()
                 self._log.say("attached", f"Spark {version} is up behind the gate")
             case Standing():
                 await self._note_standing(driver, message)
             case Roots(roots):
+                await self._note_came_up()
                 await self._note(self._jobs.claims(token, tuple(roots)))
             case Advice(text):
                 self._log.say("advice", text)
             case Started(queries, claimed, seconds):
+                await self._note_came_up()
                 self._health.phases["start"] = seconds
                 facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
                 self._log.say("started", f"queries that run now: {queries}", epoch=token.epoch, **facts)
@@ -206,6 +212,7 @@ class Drivers:
                 driver.kill_now(f"a driver does not say {other}")
 
     async def _note_standing(self, driver: Driver, standing: Standing) -> None:
+        await self._note_came_up()
         self._freshness.note(standing)
         changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
         self._standing = standing
@@ -238,7 +245,18 @@ class Drivers:
             if self._term.epoch is not None and self._health.fence.committed_at > noted:
                 await self._note(self._jobs.committed(self._term.token, self._health.fence.committed_at))
             if self._term.epoch is not None:
+                if (
+                    self.seat.driver is not None
+                ):  # a script that only asks for the lead says nothing of queries or roots
+                    await self._note_came_up()
                 await self._roster.sweep()
+
+    async def _note_came_up(self) -> None:
+        """The script is as far as the gate: if it leads, its generation is the one that has led from here on."""
+        if not self.came_up:
+            self.came_up = True
+            if self._term.epoch is not None:
+                await self._note(self._jobs.led(self._term.token, self._roster.generation()))
 
     async def _note(self, write: Coroutine[object, object, Job]) -> None:
         """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
@@ -275,17 +293,17 @@ class Drivers:
         if self.seat.driver is not None and await self.seat.driver.end_by_handler(self._settings.stop_patience):
             self._log.say("script-told", "the script's own handler of SIGTERM had its time behind a closed gate")
 
-    async def bury(self) -> None:
+    async def bury(self, *, by_itself: bool = False) -> None:
         """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""
         self._standing = _NOT_REHEARSED
-        self._health.stands(self._standing, self._rehearsed_at)
+        self._health.driver_gone(by_itself=by_itself)
         self._ready(False)
         await self.seat.clear()
 
     async def exited(self, driver: Driver, status: int) -> None:
         """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
         ended, why = driver.ended, driver.killed_because
-        await self.bury()
+        await self.bury(by_itself=self._term.epoch is None)
         reason = (ended.error if ended is not None else "") or why or _how_it_ended(status)
         if driver.memory_was_short and (ended is None or ended.code != 0):
             reason += "; meanwhile the kernel has killed processes of this machine for want of memory"

@@ -11,7 +11,7 @@ from pathlib import Path
 from understudy.clock import Clock
 from understudy.messages import Standing
 
-#: Seconds a standby has for its first rehearsal before it counts as ready without one.
+#: Seconds a standby's driver has for its first rehearsal before the standby counts as ready without one.
 FIRST_REHEARSAL_WITHIN = 120.0
 
 
@@ -61,6 +61,9 @@ class Health:
     rehearsed_at: float = 0.0
     script_since: float = field(default_factory=time.time)  # s since 1970
     settled: bool = False
+    driver_since: float | None = None  # s of ``clock``; None while no driver runs
+    driver_up: bool = False  # Spark is up in it, or it has said how it stands
+    driver_ended: bool = False  # by itself, and none since has come as far as its first rehearsal
     takeovers: int = 0
     losses: int = 0
     phases: dict[str, float] = field(default_factory=dict)
@@ -74,6 +77,18 @@ class Health:
         self.takeovers += 1
         self.phases = {"claim": claim_s}
 
+    def driver_starts(self) -> None:
+        """A driver of this replica's is started: what counts from here on is how *it* does."""
+        self.driver_since, self.driver_up = self.clock.now(), False
+
+    def driver_is_up(self) -> None:
+        self.driver_up = True
+
+    def driver_gone(self, *, by_itself: bool = False) -> None:
+        self.driver_since, self.driver_up = None, False
+        self.rehearsed = self.settled = False
+        self.driver_ended = self.driver_ended or by_itself
+
     def lost(self) -> None:
         self.losses += self.leads
         self.leads = self.rehearsed = False
@@ -84,6 +99,8 @@ class Health:
     def stands(self, standing: Standing, rehearsed_at: float) -> None:
         self.rehearsed, self.how, self.rehearsed_at = standing.rehearsed, standing.how, rehearsed_at
         self.settled = not standing.rehearsed and bool(standing.reason)
+        self.driver_up, self.driver_since = True, self.clock.now() if self.driver_since is None else self.driver_since
+        self.driver_ended = self.driver_ended and not (self.rehearsed or self.settled)
 
     @property
     def live(self) -> bool:
@@ -96,7 +113,11 @@ class Health:
 
     @property
     def ready(self) -> tuple[bool, str]:
-        """Ready to take over, or as ready as it is ever going to be; and in words."""
+        """Ready to take over, or as ready as it is ever going to be; and in words.
+
+        It is about the driver that runs now. A standby without one, or whose driver never comes up, is not ready whatever the
+        clock says: a rollout must not replace a leader that works by code that does not start.
+        """
         if self.ended:
             return True, self.ended
         if self.leads:
@@ -105,6 +126,12 @@ class Health:
             return True, f"rehearsed ({self.how})"
         if self.settled:
             return True, "will not be rehearsed: see status"
-        if self.clock.now() - self.began_at > FIRST_REHEARSAL_WITHIN:
+        if self.driver_ended:
+            return False, "its driver has ended: see status"
+        since = self.began_at if self.driver_since is None else self.driver_since
+        late = self.clock.now() - since > FIRST_REHEARSAL_WITHIN
+        if late and not self.driver_up:
+            return False, f"its driver is not up after {FIRST_REHEARSAL_WITHIN:.0f} s"
+        if late:
             return True, f"no rehearsal within {FIRST_REHEARSAL_WITHIN:.0f} s, and it will not get readier by waiting"
         return False, "the first rehearsal is not done yet"

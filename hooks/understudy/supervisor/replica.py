@@ -314,7 +314,9 @@ class Replica:
         began = time.monotonic()
         self._ended_job = None
         try:
-            job = await self._claims.begin_attempt(epoch, self._generation, self._elector, self._term.token)
+            job = await self._claims.begin_attempt(
+                epoch, self._generation, self._elector, self._term.token, came_up=self._drivers.came_up
+            )
         except Superseded as newer:
             self._log.say("superseded", str(newer), epoch=epoch)
             await self._drivers.bury()
@@ -387,8 +389,14 @@ class Replica:
         return None
 
     async def _handed_over(self, pause: float) -> bool:
-        """Released to a rehearsed standby, if there is one; a driver of ours starts again after ``pause`` seconds."""
-        if (successor := await self._roster.successor()) is None:
+        """Released to a rehearsed standby, if there is one; a driver of ours starts again after ``pause`` seconds.
+
+        Code that has never come up here gives way to the generation before it, rehearsed or not.
+        """
+        successor = await self._roster.successor()
+        if successor is None and not self._drivers.came_up:
+            successor = await self._roster.predecessor()
+        if successor is None:
             return False
         await self._release(successor)
         self._term.epoch = None

@@ -34,7 +34,7 @@ class Roster:
     ) -> None:
         self._replicas = replicas
         self._place = place
-        self._generation = generation
+        self.generation = generation
         self._clock = clock
         self._log = log
         self._is_dead = is_dead
@@ -59,7 +59,7 @@ class Roster:
             rehearsed_at=rehearsed_at,
             held=standing.held,
             reason=standing.reason,
-            generation=self._generation().number,
+            generation=self.generation().number,
             pid=os.getpid(),
             host=self._place.host,
             inode=self._place.alive.inode,
@@ -96,6 +96,14 @@ class Roster:
             ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
             if ready:
                 return max(ready, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
+        return None
+
+    async def predecessor(self) -> str | None:
+        """A living standby of an earlier generation, rehearsed or not: for a leader whose own code has never come up."""
+        with suppress(UnderstudyError):
+            earlier = [each for each in await self._standbys() if each.generation < self.generation().number]
+            if earlier:
+                return max(earlier, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
         return None
 
     async def may_begin_again(self, *, rehearsed: bool, urgent: bool) -> bool:

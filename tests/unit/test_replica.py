@@ -1,4 +1,4 @@
-"""A gate opens under the grant that the elector holds at that very moment, and a revoked one opens no more.
+"""What a replica does about its grant: a gate opens under the one that the elector holds then, and a revoked one opens no more.
 
 The real ``Replica``, ``Seat`` and gate page; only the driver's process is missing.
 """
@@ -19,10 +19,12 @@ from understudy.election.facts import Grant
 from understudy.events import Log
 from understudy.fencing.gate import GateReader, GateWriter, State, View
 from understudy.fencing.token import Token
-from understudy.messages import ClaimRefused, Message
+from understudy.ha.generation import Generation
+from understudy.ha.replicas import Replica as Standby
+from understudy.messages import ClaimRefused, Message, Roots, Standing, Started
 from understudy.settings import Timings
 from understudy.supervisor import seat
-from understudy.supervisor.happenings import Happening, Heard, Led, Lost, RestartDue
+from understudy.supervisor.happenings import Died, Happening, Heard, Led, Lost, RestartDue
 from understudy.supervisor.places import here
 from understudy.supervisor.replica import Replica
 from understudy.supervisor.settings import RunSettings
@@ -47,6 +49,8 @@ class Process:
 
     def take_the_lead(self) -> None:
         pass
+
+    lift_priority = take_the_lead
 
     async def bury(self) -> None:
         self.show(View(State.REVOKED, self.gate.view.token))
@@ -87,6 +91,10 @@ class Bench:
         happening = self.replica._happenings.get_nowait()
         assert isinstance(happening, expected)
         await self.replica._answer(happening)
+
+
+async def no_floor() -> int:
+    return 0
 
 
 def on(
@@ -196,5 +204,53 @@ def test_no_gate_opens_under_a_grant_that_was_given_back(tmp_path: Path) -> None
         assert not bench.replica._seat.open(grant)
         assert not bench.replica._seat.start_leading(grant)
         assert bench.standing is State.STANDBY
+
+    on(tmp_path, script)
+
+
+def earlier(holder: str, *, generation: int, reason: str = "") -> Standby:
+    return Standby(holder, "standby", False, "", 0, 0.0, "", reason, generation, 1, "h", 1, "boot", 1.0)
+
+
+def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        replica = bench.replica
+        jobs = replica._jobs
+        await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
+        replica._generation = Generation(2, "bad")
+        replica._roster._is_dead = lambda _: False
+        await replica._replicas.publish(earlier("old", generation=1))
+        bench.grant(2)
+        await bench.answer(Led)
+        await replica._seat.clear()
+        await replica._answer(Died("No module named no_such_module", replica._term.token))
+        job = await jobs.read()
+        assert job is not None
+        assert (job.token, job.generation) == (Token(2, 1), Generation(1, "good"))
+        assert replica._term.grant is None, "released"
+
+    on(tmp_path, script)
+
+
+@pytest.mark.parametrize("message", [Standing("job.py:3", True, "live", 1, 1.0), Started(1, 0.0, 0.1), Roots(["/r"])])
+def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_path: Path, message: Message) -> None:
+    async def script(bench: Bench) -> None:
+        replica = bench.replica
+        jobs, driver = replica._jobs, replica._seat.driver
+        assert driver is not None
+        await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
+        replica._generation = Generation(2, "new")
+        if isinstance(message, Standing):
+            await replica._answer(Heard(driver, message))
+        bench.grant(2)
+        await bench.answer(Led)
+        job = await jobs.read()
+        assert job is not None
+        assert job.generation.digest == ("new" if isinstance(message, Standing) else "good")
+        if not isinstance(message, Standing):
+            await replica._answer(Heard(driver, message))
+        job = await jobs.read()
+        assert job is not None
+        assert job.generation.digest == "new"
 
     on(tmp_path, script)
