@@ -47,6 +47,11 @@ class Asked:
             raise wrong(key, self.value(key), f"at least {least}", max(least, 2))
         return int(self.value(key))
 
+    def seconds(self, key: str) -> float:
+        if not re.fullmatch(r"\d{1,9}([.]\d{1,9})?", self.text(key)) or not float(self.text(key)) > 0:
+            raise wrong(key, self.text(key), "seconds, above 0", "2.5")
+        return float(self.text(key))
+
     def label(self, text: str, key: str) -> str:
         if not _LABEL.fullmatch(text):
             raise wrong(key, text, "a DNS label: lower-case letters, digits and inner hyphens, up to 63", "streaming")

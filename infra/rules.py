@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,13 @@ from understudy.errors import SettingsError
 from understudy.settings import Timings, timings_from
 
 if TYPE_CHECKING:
-    from infra.settings import BucketSettings, Job, Run, Safety, Settings
+    from infra.settings import BucketSettings, Endings, Job, Run, Safety, Settings
 
 #: What one replica needs beside the heap of its driver's JVM: the JVM's own, Python, and the supervisor.
 _BESIDE_HEAP = 400 << 20
 _MIB = 1 << 20
+#: Seconds of a pod's grace period: the least there is, and what is needed beside twice the patience.
+_LEAST_GRACE, _BESIDE_PATIENCE = 10, 8
 #: Hosts with ports, an IPv6 address in brackets.
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/:,\[\]]+):[0-9]+"
 _MASTER = re.compile(rf"spark://{_HOST}(?:,{_HOST})*")
@@ -89,6 +92,7 @@ _HAVE_KEYS = {
 def _check_run(settings: Settings) -> None:
     run, room = settings.run, settings.room
     _check_timings(run, whole=not settings.on_volume)
+    _check_endings(run.endings)
     if run.mode == "standalone" and not _MASTER.fullmatch(run.master):
         raise wrong("master", run.master, "mode standalone needs the URL of a Spark master", "spark://master:7077")
     if run.mode != "standalone" and run.master:
@@ -109,6 +113,14 @@ def _check_run(settings: Settings) -> None:
     if limit < needed:
         rule = f"below driverMemory {run.driver_memory} and what Python and the JVM need beside it, {needed // _MIB}Mi"
         raise wrong("memory", room.memory, rule, f"{-(-needed // _MIB)}Mi")
+
+
+def _check_endings(endings: Endings) -> None:
+    """A pod that is told to stop: its batch, its script's handler, the handover, and what lingers after it."""
+    needed = max(_LEAST_GRACE, math.ceil(2 * endings.stop_patience) + _BESIDE_PATIENCE)
+    if endings.grace < needed:
+        rule = f"stopPatience {endings.stop_patience:g} is given twice, and a handover takes {_BESIDE_PATIENCE} s beside it"
+        raise wrong("terminationGracePeriod", endings.grace, rule, needed)
 
 
 def _check_monitor(settings: Settings) -> None:

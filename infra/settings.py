@@ -49,6 +49,29 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Rehearsals:
+    """``every`` and ``max_age`` in seconds; ``rows`` and ``bytes`` per hour."""
+
+    mode: str
+    rounds: int
+    every: int
+    rows: int
+    bytes: int
+    max_age: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """What follows a failure, and how long what is told to stop may take; all but ``restart_attempts`` in seconds."""
+
+    restart_attempts: int
+    restart_window: int
+    restart_delay: float
+    stop_patience: float
+    grace: int
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """How replicas elect and run. ``timings`` holds only what differs from the profile, in seconds."""
 
@@ -56,8 +79,9 @@ class Run:
     profile: str
     timings: Mapping[str, str]
     lock: str
-    rehearse: str
-    restart_attempts: int
+    rehearsals: Rehearsals
+    endings: Endings
+    tune: bool
     mode: str
     cores: int
     master: str
@@ -172,8 +196,22 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         profile=profile,
         timings={name: str(value) for name, value in it.value("timings").items()},
         lock=it.one_of("lock", LOCKS),
-        rehearse=it.one_of("rehearse", REHEARSALS),
-        restart_attempts=it.at_least("restartAttempts", 0),
+        rehearsals=Rehearsals(
+            mode=it.one_of("rehearse", REHEARSALS),
+            rounds=it.at_least("rehearseRounds", 1),
+            every=it.at_least("rehearseEvery", 1),
+            rows=it.at_least("rehearseRows", 1),
+            bytes=it.at_least("rehearseBytes", 1),
+            max_age=it.at_least("standbyMaxAge", 1),
+        ),
+        endings=Endings(
+            restart_attempts=it.at_least("restartAttempts", 0),
+            restart_window=it.at_least("restartWindow", 1),
+            restart_delay=it.seconds("restartDelay"),
+            stop_patience=it.seconds("stopPatience"),
+            grace=it.at_least("terminationGracePeriod", 1),
+        ),
+        tune=it.value("tune"),
         mode=it.one_of("mode", MODES),
         cores=it.at_least("cores", 1),
         master=it.text("master"),

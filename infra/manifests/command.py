@@ -8,7 +8,7 @@ from pathlib import Path
 
 from infra.manifests.access import executors_name
 from infra.manifests.base import PROBES, Manifest
-from infra.settings import Settings
+from infra.settings import Endings, Rehearsals, Settings
 
 #: Where a script from this machine is mounted.
 SCRIPTS = "/app/script"
@@ -45,8 +45,8 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     options += ["--profile", run.profile]
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]
-    options += ["--restart-attempts", str(run.restart_attempts)]
-    options += ["--rehearse", run.rehearse, "--checkpoints", url(settings, "checkpoints")]
+    options += [*_endings(run.endings), *_rehearsals(run.rehearsals), "--checkpoints", url(settings, "checkpoints")]
+    options += ["--tune"] if run.tune else []
     options += ["--scratch", url(settings, "scratch")]
     if run.mode == "native":
         options += ["--standby-executors", str(run.standby_executors)]
@@ -55,6 +55,21 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     for name, value in job.spark.items():
         options += ["--conf", literal(f"{name}={value}")]
     return [*options, "--master", _master(settings), script(settings), *map(literal, job.arguments)]
+
+
+def _endings(endings: Endings) -> list[str]:
+    return [
+        *("--restart-attempts", str(endings.restart_attempts), "--restart-window", str(endings.restart_window)),
+        *("--restart-delay", f"{endings.restart_delay:g}", "--stop-patience", f"{endings.stop_patience:g}"),
+    ]
+
+
+def _rehearsals(rehearsals: Rehearsals) -> list[str]:
+    return [
+        *("--rehearse", rehearsals.mode, "--rehearse-rounds", str(rehearsals.rounds)),
+        *("--rehearse-every", str(rehearsals.every), "--rehearse-rows", str(rehearsals.rows)),
+        *("--rehearse-bytes", str(rehearsals.bytes), "--standby-max-age", str(rehearsals.max_age)),
+    ]
 
 
 def literal(text: str) -> str:

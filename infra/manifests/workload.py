@@ -11,9 +11,6 @@ from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_sec
 from infra.manifests.ha import ha_claim
 from infra.settings import Settings
 
-#: Seconds between SIGTERM and SIGKILL: a leader that stops needs a few, and has all of them to hand over.
-_GRACE = 30
-
 
 def workload(settings: Settings, endpoint: str) -> Manifest:
     """``endpoint``: the S3 server's URL; empty for AWS."""
@@ -78,7 +75,7 @@ def _pod(settings: Settings, endpoint: str) -> Manifest:
         "automountServiceAccountToken": not settings.on_volume,
         "enableServiceLinks": False,
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": _GRACE,
+        "terminationGracePeriodSeconds": settings.run.endings.grace,
         "securityContext": dict(RESTRICTED_POD),
         **({"priorityClassName": room.priority_class} if room.priority_class else {}),
         **({"nodeSelector": dict(room.node_selector)} if room.node_selector else {}),

@@ -63,7 +63,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "secretEnvironment": secret,
         "sparkSettings": draw(st.dictionaries(st.sampled_from(["spark.a", "spark.b.c"]), TEXTS)),
         "replicas": 1 if volume else draw(st.integers(2 if production else 1, 5)),
-        "restartAttempts": draw(st.integers(0, 99)),
+        **draw(_endings()),
         "profile": draw(st.sampled_from(["default", "fast"])),
         "timings": draw(st.sampled_from([{}, {"lease": 30}, {"retry": 0.5, "kill": 0.2}])),
         "lock": draw(st.sampled_from(LOCKS)),
@@ -92,6 +92,25 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         **draw(_monitoring()),
         "monitoringChart": draw(st.booleans()),
         "flowSchema": draw(st.booleans()),
+    }
+
+
+@st.composite
+def _endings(draw: st.DrawFn) -> dict[str, Any]:
+    """The least grace that is enough, or more."""
+    patience = draw(st.integers(1, 600))
+    return {
+        "restartAttempts": draw(st.integers(0, 99)),
+        "restartWindow": draw(st.integers(1, 86_400)),
+        "restartDelay": draw(st.sampled_from(["1", "0.25", "60"])),
+        "stopPatience": str(patience),
+        "terminationGracePeriod": max(10, 2 * patience + 8) + draw(st.integers(0, 60)),
+        "rehearseRounds": draw(st.integers(1, 99)),
+        "rehearseEvery": draw(st.integers(1, 600)),
+        "rehearseRows": draw(st.integers(1, 10**9)),
+        "rehearseBytes": draw(st.integers(1, 10**12)),
+        "standbyMaxAge": draw(st.integers(1, 10**6)),
+        "tune": draw(st.booleans()),
     }
 
 

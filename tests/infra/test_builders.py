@@ -8,6 +8,8 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+import typer.core
+import typer.main
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +24,7 @@ from infra.settings import Settings, settings_from
 from tests.infra.pod_security import violations
 from tests.infra.recorder import LEAST
 from tests.infra.stacks import everything, patient, stacks
+from understudy.cli.main import app
 
 any_stack = given(stack=stacks().map(settings_from))
 
@@ -326,3 +329,22 @@ def test_a_field_misspelled_or_of_the_wrong_type_does_not_fit() -> None:
     assert refused(deployment) == ""
     for change in ({"replica": 2}, {"replicas": "2"}):
         assert refused({**deployment, "spec": {**deployment["spec"], **change}}), change
+
+
+@any_stack
+@patient
+def test_a_replica_is_told_every_option_that_a_stack_has_a_key_for(stack: Settings) -> None:
+    """And understands it: the options are read by the command itself."""
+    pod = template_of(everything(stack))["spec"]
+    (container,) = pod["containers"]
+    name, *words = container["args"]
+    command = typer.main.get_command(app)
+    assert isinstance(command, typer.core.TyperGroup)
+    told = command.commands[name].make_context(name, words).params
+    endings, rehearsals = stack.run.endings, stack.run.rehearsals
+    assert (told["stop_patience"], told["restart_delay"]) == (endings.stop_patience, endings.restart_delay)
+    assert (told["restart_window"], told["restart_attempts"]) == (endings.restart_window, endings.restart_attempts)
+    assert (told["rehearse_rounds"], told["rehearse_every"]) == (rehearsals.rounds, rehearsals.every)
+    assert (told["rehearse_rows"], told["rehearse_bytes"]) == (rehearsals.rows, rehearsals.bytes)
+    assert (told["standby_max_age"], told["tune"]) == (rehearsals.max_age, stack.run.tune)
+    assert pod["terminationGracePeriodSeconds"] == endings.grace
