@@ -134,7 +134,8 @@ class Standing:
     """Driver → supervisor: how ready this driver is.
 
     ``held`` says where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
-    empty), ``reason`` why not. ``outdated`` names what the script has read and has changed since.
+    empty), ``reason`` why not. ``outdated`` names what the script has read and has changed since. ``queries``: how many of them
+    were rehearsed.
     """
 
     held: str
@@ -144,6 +145,7 @@ class Standing:
     seconds: float
     reason: str = ""
     outdated: str = ""
+    queries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,20 @@ class Advice:
     """Driver → supervisor: something that the user would rather know now."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Driver → supervisor: a takeover begins to claim and start that many deferred queries; ``Started`` follows."""
+
+    queries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Driver → supervisor: so many queries of a leader's script run. Said when it changes."""
+
+    queries: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +242,9 @@ Message = (
     | Roots
     | ClaimRefused
     | Advice
+    | Starting
     | Started
+    | Running
     | Committed
     | Outdated
     | Suspended
@@ -247,7 +265,9 @@ _KINDS: dict[str, type[Message]] = {
         Roots,
         ClaimRefused,
         Advice,
+        Starting,
         Started,
+        Running,
         Committed,
         Outdated,
         Suspended,

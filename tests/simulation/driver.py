@@ -27,6 +27,7 @@ from understudy.messages import (
     Roots,
     Standing,
     Started,
+    Starting,
     Suspend,
     Suspended,
     decode,
@@ -225,9 +226,7 @@ class SimulatedDriver:
         chance, world = self.world.chance, self.world
         await asyncio.sleep(chance.uniform(0.2, world.starts_within))
         self._tell(Attached("simulated", 1))
-        if not self._granted.is_set():
-            self._inside(lambda: world.loop.create_task(self._rehearse()))
-        await self._granted.wait()
+        await self._lead()
         began = world.loop.time()
         await self._claim()
         self._tell(Roots([f"s3a://bucket/{ROOT}"]))
@@ -252,6 +251,16 @@ class SimulatedDriver:
                 self._tell(Suspended(True))
                 await asyncio.get_running_loop().create_future()
             await asyncio.sleep(chance.uniform(0.05, world.trigger))
+
+    async def _lead(self) -> None:
+        """Return when it was granted the lead and is about to claim."""
+        if self._granted.is_set():
+            return
+        self._inside(lambda: self.world.loop.create_task(self._rehearse()))
+        await self._granted.wait()
+        self._tell(Starting(1))
+        if self.world.stuck:
+            await asyncio.get_running_loop().create_future()
 
     async def _rehearse(self) -> None:
         for rounds in range(1, 4):

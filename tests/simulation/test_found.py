@@ -254,3 +254,44 @@ def test_a_standby_told_to_stop_lets_the_scripts_own_handler_end_too() -> None:
         assert standby.exit_code == 0
 
     world(replicas=2).run(script)
+
+
+def test_a_takeover_that_never_comes_to_its_queries_is_a_failure_and_another_replica_leads() -> None:
+    """A listener asked for the list of queries while one started: the lease was renewed for ever, and nothing was committed."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        other = next(each for each in one.pods if each is not pod)
+        await until(one, lambda: any(event.event == "rehearsed" for event in other.said))
+        one.stuck = True
+        driver.die(1)
+        await until(one, lambda: other.leads and other.drivers[0].open)
+        one.stuck = False  # whoever comes next is not
+        await until(
+            one,
+            lambda: (
+                one.checkpoint.last_token is not None and one.checkpoint.last_token > other.drivers[0].gate.view.token
+            ),
+        )
+        assert "have not started within 120 s of the grant" in other.drivers[0].killed_because
+        assert one.holds.job is not None
+        assert len(one.holds.job.failures) >= 1
+        assert not one.holds.broken
+
+    world(replicas=2).run(script)
+
+
+def test_the_limit_of_a_takeover_does_not_count_while_the_gate_is_closed() -> None:
+    """An outage of ten minutes holds every write of a takeover, and that is not the driver's fault."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        assert pod.replica is not None
+        limit = pod.replica._drivers._limit
+        limit.begins(driver)  # type: ignore[arg-type] # a simulated one
+        driver.show(replace(driver.gate.view, state=State.CLOSED))
+        await asyncio.sleep(600.0)
+        assert driver.killed_because == ""
+        limit.ends()
+
+    world().run(script)

@@ -71,6 +71,7 @@ class World:
         self.starts_within = 0.5 if storm else self.chance.choice([0.5, 5.0])
         self.batches = self.chance.randint(5, 60) if self.plan.finite else None
         self._settings: dict[int, RunSettings] = {}
+        self.stuck = False  # whether takeovers wait for something that never comes
         self.holds, self.troubles = Invariants(self), Troubles(self)
 
     # --- what pods ask of it ------------------------------------------------------------------------------------------

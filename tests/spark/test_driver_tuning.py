@@ -21,7 +21,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 UNSET = f"spark.conf.unset({SHUFFLE!r})\n"
 QUERIES = (
     "def run(name, frame, mode):\n"
-    "    query = frame.writeStream.queryName(name).outputMode(mode).format('noop').start()\n"
+    "    query = frame.writeStream.queryName(name).outputMode(mode).format('noop')"
+    ".option('checkpointLocation', 'checkpoints/' + name).start()\n"
     "    query.processAllAvailable()\n"
     "    query.stop()\n"
     "run('counted', rows.groupBy('k').count(), 'update')\n"

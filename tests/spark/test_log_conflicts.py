@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 rows = spark.readStream.schema("id LONG").json("in")
-query = rows.writeStream.queryName("one").format("noop").start()
+query = rows.writeStream.queryName("one").option("checkpointLocation", "checkpoints/one").format("noop").start()
 first = query.runId
 while "Waiting" not in query.status["message"]: time.sleep(0.05)
 print("runs", query.isActive, flush=True)

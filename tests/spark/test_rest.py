@@ -24,7 +24,7 @@ def test_a_round_that_is_under_way_is_broken_off_and_counts_for_nothing(tmp_path
         "        Path(here, 'looked').touch()\n"
         "        time.sleep(600)\n"
         "    return v\n"
-        "rows.select(look('v')).writeStream.queryName('it').format('noop').start().awaitTermination()\n"
+        "rows.select(look('v')).writeStream.queryName('it').format('noop').option('checkpointLocation', 'it').start().awaitTermination()\n"
     )
     with Rig(tmp_path, script, rehearse="live") as rig:
         rig.until(tmp_path / "looked", "")
@@ -37,7 +37,10 @@ def test_a_round_that_is_under_way_is_broken_off_and_counts_for_nothing(tmp_path
 
 def test_no_round_begins_before_the_rest_is_over_and_a_grant_does_not_wait_for_its_end(tmp_path: Path) -> None:
     feed(tmp_path, 1)
-    script = HEADER + "rows.writeStream.queryName('it').format('noop').start().awaitTermination()\n"
+    script = (
+        HEADER
+        + "rows.writeStream.queryName('it').format('noop').option('checkpointLocation', 'it').start().awaitTermination()\n"
+    )
     with Rig(tmp_path, script, rehearse="live", rounds=1, every=0.1) as rig:
         rig.wait_for(Standing)
         rig.say(Rest(3600.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -156,7 +157,7 @@ def entry(holder: str, *, since: float, rehearsed: bool = True, reason: str = ""
     )
 
 
-def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, urgent: bool = False) -> bool:
+def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, queries: int = 0, urgent: bool = False) -> bool:
     async def ask() -> bool:
         store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
         await store.join("job")
@@ -165,7 +166,7 @@ def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, urgent: 
         place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
         roster = Roster(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         roster._script_since = since
-        return await roster.may_begin_again(rehearsed=rehearsed, urgent=urgent)
+        return await roster.may_begin_again(rehearsed=rehearsed, queries=queries, urgent=urgent)
 
     return asyncio.run(ask())
 
@@ -192,6 +193,24 @@ def test_the_last_rehearsed_one_stays_however_old_and_goes_when_it_is_urgent() -
     failing = entry("z", since=200.0, rehearsed=False, reason="cannot be rehearsed")
     assert not may(LEADER, failing)
     assert may(LEADER, failing, rehearsed=False), "no loss: it is not rehearsed either"
+
+
+def test_the_only_one_that_knows_all_queries_stays_and_a_leader_names_it_its_successor() -> None:
+    lacks, knows = replace(entry("z", since=200.0), queries=1), replace(entry("y", since=200.0), queries=4)
+    assert not may(LEADER, lacks, queries=4)
+    assert may(LEADER, lacks, knows, queries=4)
+    assert may(LEADER, lacks, queries=1)
+
+    async def ask() -> tuple[str | None, int]:
+        store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
+        await store.join("job")
+        for each in (replace(lacks, rounds=32), knows, replace(LEADER, queries=4)):
+            await store.publish(each, [])
+        place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+        roster = Roster(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        return await roster.successor(), await roster.running()
+
+    assert asyncio.run(ask()) == ("y", 4)
 
 
 def test_nobody_goes_while_the_others_cannot_be_seen() -> None:

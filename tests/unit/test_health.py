@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,19 @@ def test_before_it_rehearsed_it_is_not(health: Health) -> None:
 def test_a_standby_that_cannot_rehearse_does_not_hold_up_a_rollout(health: Health) -> None:
     health.stands(standing(rehearsed=False, reason="held at job.py:3, not rehearsed"), 0.0)
     assert health.ready == (True, "will not be rehearsed: see status")
+
+
+def test_a_standby_that_knows_fewer_queries_than_the_leader_runs_says_how_many(health: Health) -> None:
+    health.stands(replace(standing(rehearsed=True), queries=1), 1.0)
+    assert health.ready == (True, "rehearsed (live)"), "nothing is known of the leader's"
+    health.running = 4
+    assert health.ready == (True, "rehearsed 1 of 4 queries, held at job.py:9"), "it declares no more before the grant"
+    health.stands(replace(standing(rehearsed=True), queries=1, held=""), 1.0)
+    assert health.ready == (False, "rehearsed 1 of 4 queries"), "it may still be about to"
+    health.stands(replace(standing(rehearsed=True), queries=4), 1.0)
+    assert health.ready == (True, "rehearsed (live)")
+    health.granted(2, 0.1)
+    assert health.lacks == ""
 
 
 @pytest.mark.parametrize(("waited", "ready"), [(FIRST_REHEARSAL_WITHIN, False), (FIRST_REHEARSAL_WITHIN + 1, True)])

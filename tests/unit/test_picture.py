@@ -33,3 +33,15 @@ def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() ->
     lines = picture.lines(2.0)
     assert lines[1].startswith("leader  new_2 at 10.0.0.2:8080   epoch 1")
     assert [line.split()[0] for line in lines if "leads" in line] == ["new"]
+
+
+def test_a_standby_that_knows_one_of_four_queries_is_not_shown_as_rehearsed_and_no_more() -> None:
+    leader = replace(STALE, holder="new_2", host="new", queries=4, held="")
+    knows = replace(STALE, holder="a_1", role="standby", host="knows", queries=4, held="job.py:9")
+    lacks = replace(STALE, holder="b_1", role="standby", host="lacks", queries=1, held="job.py:5")
+    older = replace(STALE, holder="c_1", role="standby", host="older", held="job.py:9")
+    shown = Picture("c", "j", "RUNNING", "new_2", 1, 1, 0, None, 0, [leader, knows, lacks, older], [])
+    notes = {line.split()[0]: line for line in shown.lines(2.0) if "job.py" in line}
+    assert notes["lacks"].endswith("rehearsed 1 of 4 queries, held at job.py:5")
+    assert notes["knows"].endswith("job.py:9")
+    assert notes["older"].endswith("job.py:9"), "an older image does not say how many"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -82,6 +82,14 @@ def test_an_entry_of_a_replica_that_cannot_be_read_is_left_out_and_nothing_else(
     assert REPLICA in found
     assert all(type(each.generation) is int and type(each.rehearsed) is bool for each in found)
     assert max(found, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)) in found
+
+
+def test_entries_of_older_and_newer_images_are_read() -> None:
+    """One does not say how many queries it knows, and the other says something that nobody has heard of yet."""
+    body = asdict(replace(REPLICA, queries=3))
+    older = {name: value for name, value in body.items() if name != "queries"}
+    assert Replica.decode(codec.encode("replica", 1, older)) == replace(REPLICA, queries=0)
+    assert Replica.decode(codec.encode("replica", 1, body | {"later": [1]})) == replace(REPLICA, queries=3)
 
 
 @given(amiss({"job": "flights"}))

@@ -157,6 +157,12 @@ def run(
             help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish, if that may be enough."
         ),
     ] = 0.3,
+    takeover_timeout: Annotated[
+        float,
+        typer.Option(
+            help="Seconds from the grant in which a standby's queries have to start; then its driver counts as failed."
+        ),
+    ] = 120.0,
     restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
     restart_delay: Annotated[
         float, typer.Option(help="Seconds before a driver is started again; doubles with each failure, up to a minute.")
@@ -200,6 +206,7 @@ def run(
         rehearse_rows=rehearse_rows,
         rehearse_bytes=rehearse_bytes,
         stop_patience=stop_patience,
+        takeover_timeout=takeover_timeout,
         restart_attempts=restart_attempts,
         restart_delay=restart_delay,
         restart_window=restart_window,

@@ -43,7 +43,8 @@ class Habit:
 class Gatekeeper:
     """Asks the gate before every write and counts the user's code that runs behind it.
 
-    ``held`` tells where the script waits, as ``file:line``, or is empty. ``asked`` becomes true at the first question: a script
+    ``held`` tells where the script waits, as ``file:line``, or is empty; ``on_held`` is called with it when a thread begins to wait,
+    and with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script
     that ends without one never wrote anything. ``check`` gets whatever has the method that is about to write, at the open gate.
     """
 
@@ -90,8 +91,11 @@ class Gatekeeper:
         """A message came: waiters look again now."""
         self._changed.set()
 
-    def pass_through(self) -> None:
-        """Return when the gate is open; wait while it is closed or this is a standby; raise when leadership is lost."""
+    def pass_through(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Return when the gate is open; wait while it is closed or this is a standby; raise when leadership is lost.
+
+        Returns also as soon as ``unless`` is true. It is asked at every look at the gate.
+        """
         self.asked = True
         if self._standing() is State.OPEN:
             return
@@ -105,10 +109,13 @@ class Gatekeeper:
                     case State.REVOKED:
                         raise LeadershipLost(f"token {self.token()} may not write any more")
                     case State.STANDBY | State.CLOSED:
+                        if unless():
+                            return
                         self._changed.wait(_LOOK)
                         self._changed.clear()
         finally:
             self.held = ""
+            self._on_held("")
 
     @contextmanager
     def user_code(self, habit: Habit | None = None) -> Iterator[None]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from pyspark import RDD
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.sql_formatter import SQLStringFormatter
-from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
+from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQuery, StreamingQueryManager
+from pyspark.sql.streaming.listener import JStreamingQueryListener
 
 from understudy.driver import libraries
 from understudy.driver.gatekeeper import Gatekeeper, Habit
@@ -26,6 +27,9 @@ from understudy.driver.queries import analyse, defer
 from understudy.driver.stage import Stage
 from understudy.driver.statements import has_side_effects
 from understudy.driver.tuning import tune
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Batch writers that reach the sink by themselves; the shorthands (``parquet``, ``csv`` …) reach it too, each by its own call.
 _BATCH_WRITERS = ("save", "saveAsTable", "insertInto", "parquet", "csv", "json", "orc", "text", "xml", "jdbc")
@@ -40,7 +44,7 @@ _CATALOG_CHANGES = (
     "analyzeTable",
     "recoverPartitions",
 )
-_BATCH_READERS = ("load", "parquet", "csv", "json", "orc", "text", "xml")
+_READERS = ("load", "parquet", "csv", "json", "orc", "text", "xml")
 _BATCH_WRITERS_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _RDD_WRITERS = (
     "saveAsTextFile",
@@ -59,9 +63,11 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tun
     _patch_starts(stage, given_checkpoints, tuned=tuned)
     _patch_for_each(gatekeeper)
     _patch_questions(stage)
+    _patch_listeners(stage)
     _patch_batch_writers(gatekeeper)
     _patch_sql(gatekeeper)
     _patch_reads(stage)
+    _patch_views(stage)
     _patch_sessions(stage)
     libraries.install(gatekeeper)
 
@@ -148,15 +154,18 @@ def _patch_questions(stage: Stage) -> None:
     stock_get, stock_await = StreamingQueryManager.get, StreamingQueryManager.awaitAnyTermination
 
     def active(self: StreamingQueryManager) -> list[StreamingQuery]:
-        stage.settle()
+        stage.registry.settle_declared()
         return list(stock_active(self))
 
     def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:  # noqa: A002
-        stage.settle()
+        stage.registry.settle_declared()
         return stock_get(self, id)
 
     def await_any(self: StreamingQueryManager, timeout: int | None = None) -> bool | None:
-        stage.settle()
+        if timeout is None:
+            stage.settle()  # without a query this waits for one, so for the grant too
+        else:
+            stage.registry.settle_declared()
         while True:
             try:
                 return stock_await(self, timeout)
@@ -170,6 +179,53 @@ def _patch_questions(stage: Stage) -> None:
     _replace(StreamingQueryManager, "awaitAnyTermination", await_any)
 
 
+def _patch_listeners(stage: Stage) -> None:
+    stock = JStreamingQueryListener.onQueryStarted
+
+    def on_query_started(self: JStreamingQueryListener, jevent: Any) -> None:
+        with stage.registry.start_calls_back(str(jevent.id())):
+            stock(self, jevent)
+
+    _replace(JStreamingQueryListener, "onQueryStarted", on_query_started)
+
+
+def _patch_views(stage: Stage) -> None:
+    """On a standby a memory sink has no view yet, and only Spark's analysis knows what a statement reads: it is asked again then."""
+
+    def waits(stock: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(stock)
+        def call(*arguments: P.args, **options: P.kwargs) -> T:
+            try:
+                return stock(*arguments, **options)
+            except AnalysisException as error:
+                view = missing_view(error)
+                if not view or not stage.registry.await_view(view):
+                    raise
+            return stock(*arguments, **options)
+
+        return call
+
+    for owner, name in ((SparkSession, "sql"), (SparkSession, "table"), (DataFrameReader, "table")):
+        setattr(owner, name, waits(vars(owner)[name]))
+    exists = Catalog.tableExists
+
+    def table_exists(self: Catalog, tableName: str, dbName: str | None = None) -> bool:  # noqa: N803
+        return exists(self, tableName, dbName) or (
+            dbName is None and stage.registry.await_view(tableName.strip("`")) and exists(self, tableName, dbName)
+        )
+
+    _replace(Catalog, "tableExists", table_exists)
+
+
+def missing_view(error: AnalysisException) -> str:
+    """The name without a database that Spark's analysis has not found; empty for another error."""
+    if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
+        return ""
+    name = str((error.getMessageParameters() or {}).get("relationName", ""))
+    quoted = name.removeprefix("`").removesuffix("`")
+    return "" if "`.`" in quoted else quoted.replace("``", "`")
+
+
 def _patch_reads(stage: Stage) -> None:
     def remembered(stock: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         @functools.wraps(stock)
@@ -180,8 +236,10 @@ def _patch_reads(stage: Stage) -> None:
 
         return call
 
-    for name in _BATCH_READERS:
-        setattr(DataFrameReader, name, remembered(vars(DataFrameReader)[name]))
+    for owner in (DataFrameReader, DataStreamReader):  # what is streamed may change under a standby; see StaticReads
+        for name in _READERS:
+            if name in vars(owner):
+                setattr(owner, name, remembered(vars(owner)[name]))
 
 
 def _patch_sessions(stage: Stage) -> None:

@@ -8,16 +8,21 @@ checkpoint keeps its settings for ever.
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.scala import as_java, private_field
-from understudy.driver.sinks import Sink
+from understudy.driver.sinks import TRANSIENT_SINKS, Sink
 from understudy.errors import ScriptProblem
+
+#: Seconds between two looks for a checkpoint that the leader has yet to begin: at first, and at most.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +79,22 @@ def _java_conf(session: Any) -> Any:
 class Deferred:
     """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised, ``told`` whether the
     script knows: Spark would have raised it at ``start()``, once.
+
+    ``checkpoint`` is ``None`` where Spark makes a temporary directory: there is nothing to claim, and nothing to resume from.
+    ``registered``: Spark knows the query, though its start may still wait for listeners. ``begun``: its start has ended.
     """
 
     writer: DataStreamWriter
     path: str | None
     table: str | None
     sink: Sink
-    checkpoint: str
+    checkpoint: str | None
     scene: Scene
     query: StreamingQuery | None = None
     error: BaseException | None = None
     told: bool = False
+    starts: bool = False
+    registered: threading.Event = field(default_factory=threading.Event)
     begun: threading.Event = field(default_factory=threading.Event)
     recovery: threading.Lock = field(default_factory=threading.Lock)
     recovered: int = 0
@@ -95,22 +105,54 @@ class Deferred:
 
     @property
     def name(self) -> str:
-        return self.sink.options.get("queryname") or Path(self.checkpoint).name
+        return self.sink.query_name or (Path(self.checkpoint).name if self.checkpoint else self.sink.kind)
 
     def excludes(self, other: Deferred) -> bool:
         """Whether Spark refuses to run both: of one name, or from one checkpoint. Then the first to be started wins."""
-        name = self.sink.options.get("queryname")
-        return self.checkpoint == other.checkpoint or (name is not None and name == other.sink.options.get("queryname"))
+        same_name = self.sink.query_name is not None and self.sink.query_name == other.sink.query_name
+        return same_name or (self.checkpoint is not None and self.checkpoint == other.checkpoint)
+
+    def replaces(self, other: Deferred) -> bool:
+        """Whether this is ``other``, started again after its end."""
+        if self.checkpoint is not None or other.checkpoint is not None:
+            return self.checkpoint == other.checkpoint
+        if self.sink.query_name is not None or other.sink.query_name is not None:
+            return self.sink.query_name == other.sink.query_name
+        return other.query is not None and not other.query.isActive
+
+    def is_run_by(self, java_query: Any) -> bool:
+        """Whether Spark's ``StreamingQuery`` is this one."""
+        if self.checkpoint is None:
+            return bool(java_query.name() == self.sink.query_name)
+        return str(java_query.streamingQuery().resolvedCheckpointRoot()) == self.checkpoint
+
+    def shows_in(self, view: str) -> bool:
+        """Whether it makes the temporary view of this name, which Spark compares without case."""
+        return self.sink.view is not None and self.sink.view.lower() == view.lower()
+
+    def kept_id(self) -> str | None:
+        """The id that its checkpoint gives the query at every start; ``None`` while there is none, or none can be read."""
+        if self.checkpoint is None:
+            return None
+        jvm: Any = self.session._jvm  # noqa: SLF001
+        conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        stored = jvm.org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
+        try:
+            found = stored.read(jvm.org.apache.hadoop.fs.Path(self.checkpoint, "metadata"), conf)
+        except Py4JJavaError:  # a store that does not answer, or a damaged file: the start will tell
+            return None
+        return str(found.get().id()) if found.isDefined() else None
 
     @property
     def roots(self) -> list[str]:
-        """Directories to claim before the first read: the checkpoint, and a file sink, whose log has a leader too."""
+        """Directories to claim before the first read: the checkpoint, if it lasts, and a file sink, whose log has a leader too."""
         directory = self.sink.directory
         if self.table is not None:
             directory = self.sink.table_directory(self.session, self.table, self.scene.catalog, self.scene.database)
-        return [self.checkpoint] if directory is None else [self.checkpoint, self._qualified(directory)]
+        claimed = [] if self.checkpoint is None else [self.checkpoint]
+        return claimed if directory is None else [*claimed, self.qualified(directory)]
 
-    def _qualified(self, directory: str) -> str:
+    def qualified(self, directory: str) -> str:
         path = self.session._jvm.org.apache.hadoop.fs.Path(directory)  # noqa: SLF001
         conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         return str(path.getFileSystem(conf).makeQualified(path).toString())
@@ -124,32 +166,59 @@ class Deferred:
         return StreamingQuery(jwrite.start() if self.path is None else jwrite.start(self.path))
 
 
+class KeptId:
+    """``Deferred.kept_id``, asked again and again: seldomer from time to time, for it may be a request. What was found stays."""
+
+    def __init__(self, deferred: Deferred) -> None:
+        self._deferred = deferred
+        self._found: str | None = None
+        self._pause = _FIRST_PAUSE
+        self._next_look = 0.0
+
+    def __call__(self) -> str | None:
+        if self._found is None and time.monotonic() >= self._next_look:
+            self._found = self._deferred.kept_id()
+            self._next_look = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return self._found
+
+
 def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str) -> Deferred:
-    """Everything about a query that has to be known before it starts; a query without a stable checkpoint gets one, or is refused."""
+    """Everything about a query that has to be known before it starts."""
     session: Any = writer._spark  # noqa: SLF001
     sink = Sink.of(writer, path)
-    name = sink.options.get("queryname")
-    location = sink.options.get("checkpointlocation")
-    if location is None:
-        base = session.conf.get("spark.sql.streaming.checkpointLocation", None)
-        if name is None:
-            raise ScriptProblem(
-                "a streaming query has neither a checkpoint location nor a name",
-                where=f"sink {sink.kind}",
-                remedy='Set .option("checkpointLocation", …) or .queryName(…): another replica has to find its checkpoint',
-            )
-        if not (base := base or given_checkpoints):
-            raise ScriptProblem(
-                "a streaming query has no checkpoint location, and replicas share no place to give it one",
-                where=f"query {name}",
-                remedy='Set .option("checkpointLocation", "s3a://…"), or run understudy with --checkpoints s3a://…',
-            )
-        location = f"{base}/{name}"
+    location = _checkpoint_location(sink, session, given_checkpoints)
+    if location is not None and "checkpointlocation" not in sink.options:
         writer.option("checkpointLocation", location)
     scene = Scene.of(session)
-    deferred = Deferred(writer, path, table, sink, "", scene)
-    deferred.checkpoint = deferred._qualified(location)  # noqa: SLF001
+    deferred = Deferred(writer, path, table, sink, None, scene)
+    if location is not None:
+        deferred.checkpoint = deferred.qualified(location)
     return deferred
+
+
+def _checkpoint_location(sink: Sink, session: Any, given_checkpoints: str) -> str | None:
+    """Where the query's checkpoint is. A query without a stable one gets one, or is refused, unless Spark itself needs none for its
+    sink: then ``None``.
+    """
+    if (given := sink.options.get("checkpointlocation")) is not None:
+        return given
+    base = session.conf.get("spark.sql.streaming.checkpointLocation", None)
+    if sink.kind in TRANSIENT_SINKS:
+        return f"{base}/{sink.query_name}" if base and sink.query_name else None
+    if sink.query_name is None:
+        raise ScriptProblem(
+            "a streaming query has neither a checkpoint location nor a name",
+            where=f"sink {sink.kind}",
+            remedy='Set .option("checkpointLocation", …) or .queryName(…): another replica has to find its checkpoint',
+        )
+    if not (base := base or given_checkpoints):
+        raise ScriptProblem(
+            "a streaming query has no checkpoint location, and replicas share no place to give it one",
+            where=f"query {sink.query_name}",
+            remedy='Set .option("checkpointLocation", "s3a://…"), or run understudy with --checkpoints s3a://…',
+        )
+    return f"{base}/{sink.query_name}"
 
 
 def analyse(writer: DataStreamWriter) -> None:

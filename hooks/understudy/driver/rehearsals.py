@@ -69,8 +69,9 @@ class Rehearsals:
         self._rests = 0
         self._rest_until = 0.0
         self._wake = threading.Event()
+        self._added = threading.Event()
         self._last_added = 0.0
-        self._held = ""
+        self._places: dict[int, str] = {}  # where the script waits, by thread
         self._playing = False
         self._thread: threading.Thread | None = None
         self._looker: threading.Thread | None = None
@@ -80,13 +81,24 @@ class Rehearsals:
         with self._lock:
             self._deferred.append(deferred)
             self._last_added = time.monotonic()
+            self._added.set()
+            reads = self._reads
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rehearsals", daemon=True)
                 self._thread.start()
+        if reads is not None:
+            reads.use(deferred.writer._jwrite)  # noqa: SLF001
 
     def held(self, where: str) -> None:
-        """The script waits at ``where``: nothing more is going to be declared before the grant."""
-        self._held = where
+        """This thread of the script waits at ``where``, or goes on where that is empty. While one waits nothing more is expected."""
+        with self._lock:
+            self._places.pop(threading.get_ident(), None)
+            if where:
+                self._places[threading.get_ident()] = where
+            else:
+                self._last_added = time.monotonic()
+        if not where:
+            return
         self._wake.set()
         if self._deferred:
             return
@@ -94,6 +106,11 @@ class Rehearsals:
         if self._looker is None:
             self._looker = threading.Thread(target=self._only_look, name="static-reads", daemon=True)
             self._looker.start()
+
+    @property
+    def _held(self) -> str:
+        """Where the script waits; the latest place of several."""
+        return next(reversed(tuple(self._places.values())), "")
 
     @property
     def waited(self) -> bool:
@@ -116,6 +133,7 @@ class Rehearsals:
         """Cancel at once and for good. Waits for nothing."""
         self._cancelled.set()
         self._wake.set()
+        self._added.set()
         with self._lock:
             running = list(self._running.values())
         for rehearsal in running:
@@ -146,6 +164,7 @@ class Rehearsals:
             return
         done = 0
         while not self._cancelled.is_set():
+            self._added.clear()
             rests, left = self._resting()
             if left > 0:
                 self._cancelled.wait(left)
@@ -160,8 +179,8 @@ class Rehearsals:
             if pause and not self._cancelled.is_set():
                 # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
                 self._deferred[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
-            if self._cancelled.wait(pause):
-                return
+            if pause and self._added.wait(pause) and not self._cancelled.is_set():
+                done = 0  # a query that is declared late is rehearsed as often as the first ones
 
     def _resting(self) -> tuple[int, float]:
         """How often there was a rest until now, and the seconds that are left of the last."""
@@ -241,7 +260,10 @@ class Rehearsals:
         kinds = ",".join(sorted(set(how.values())))
         reason = "; ".join(f"{cast[index].name}: {text}" for index, text in errors.items())
         seconds = time.monotonic() - began
-        self._say(Standing(self._held, not errors, kinds, number, seconds, reason, self._outdated()))
+        told = Standing(
+            self._held, not errors, kinds, number, seconds, reason, self._outdated(), len(cast) - len(errors)
+        )
+        self._say(told)
         return bool(errors)
 
     def _rehearsal(self, index: int, deferred: Deferred, rests: int) -> Any:

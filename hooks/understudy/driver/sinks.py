@@ -15,6 +15,10 @@ from understudy.driver.scala import as_java, private_field
 #: Sinks that keep a log of their own in the directory they write to.
 FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
 
+#: Sinks that a query of this process's memory, screen or nothing writes to. Without a checkpoint location Spark gives such a query a
+#: temporary directory and begins from the start each time; a memory sink in append mode cannot resume from any other.
+TRANSIENT_SINKS = ("memory", "console", "noop")
+
 #: What Spark calls the catalog that every session has.
 SESSION_CATALOG = "spark_catalog"
 
@@ -34,6 +38,16 @@ class Sink:
         if path is not None:
             options["path"] = path
         return cls(str(private_field(jwrite, "source")).lower(), options)
+
+    @property
+    def query_name(self) -> str | None:
+        """What the script calls the query, if it does."""
+        return self.options.get("queryname")
+
+    @property
+    def view(self) -> str | None:
+        """The temporary view that a memory sink shows its rows in, once it has started."""
+        return self.query_name if self.kind == "memory" else None
 
     @property
     def directory(self) -> str | None:

@@ -26,12 +26,25 @@ from understudy.driver.first_commit import first_commit
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.outdated import first_line, outdated
 from understudy.driver.queries import Deferred
+from understudy.driver.query_count import QueryCount
+from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.standin import StandIn, is_log_conflict
 from understudy.driver.tuning import advice
 from understudy.errors import LeadershipLost
 from understudy.fencing.gate import State
-from understudy.messages import Advice, ClaimRefused, Committed, Message, Outdated, Roots, Started, Suspended
+from understudy.messages import (
+    Advice,
+    ClaimRefused,
+    Committed,
+    Message,
+    Outdated,
+    Roots,
+    Running,
+    Started,
+    Starting,
+    Suspended,
+)
 
 #: How often a rightful leader restarts a query that met a predecessor's late write. More means someone outside the election.
 _CONFLICT_RESTARTS = 2
@@ -64,13 +77,14 @@ class Stage:
         self._rehearsals = rehearsals
         self._say = say
         self._jvm: Any = None
-        self._lock = threading.Lock()  # guards _deferred, _claimed and _taken_over
+        self.registry = QueryRegistry(gatekeeper)
+        self._lock = threading.Lock()  # guards _claimed, _taken_over, and what waits for it
         self._settings_lock = threading.Lock()  # one start at a time may change a session's settings
-        self._deferred: list[Deferred] = []
         self._claimed: set[str] = set()
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
         self._reclaim = threading.Event()
+        self._running = QueryCount(self.registry.running, lambda count: say(Running(count)))
 
     def attached(self, jvm: Any) -> None:
         self._jvm = jvm
@@ -87,45 +101,38 @@ class Stage:
         with self._lock:
             waiting = self.gatekeeper.standing() is State.STANDBY and not self._taken_over
             if waiting:
-                self._deferred.append(deferred)
+                self.registry.add(deferred)
         if waiting:
             threading.Thread(target=self._prepare, args=(deferred,), name="prepare", daemon=True).start()
             self._rehearsals.add(deferred)
-            return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
+            return self._stand_in(deferred)
         self.gatekeeper.pass_through()
         self._advise(deferred)
         began = time.monotonic()
         claimed = self._begin([deferred])
         if deferred.error is not None:
             raise deferred.error
-        with self._lock:
-            first = not self._deferred
-            # A script that starts its query again whenever it ends has one, not a thousand.
-            self._deferred = [each for each in self._deferred if each.checkpoint != deferred.checkpoint]
-            self._deferred.append(deferred)
-        if first:
+        if self.registry.add_started(deferred):
             self._say(Started(1, claimed, time.monotonic() - began))
             threading.Thread(target=self._first_commit, args=(began,), name="first-commit", daemon=True).start()
         self._watch([deferred])
-        return StandIn(lambda: self.real(deferred), lambda failed: self.recover(deferred, failed))
+        return self._stand_in(deferred)
 
-    def real(self, deferred: Deferred) -> StreamingQuery:
-        """The running query, after waiting for the grant and for its start."""
-        if not deferred.begun.is_set():
-            self.gatekeeper.pass_through()
-            while not deferred.begun.wait(0.5):
-                self.gatekeeper.pass_through()
-        if deferred.query is None:
-            assert deferred.error is not None
-            deferred.told = True
-            raise deferred.error
-        return deferred.query
+    def _stand_in(self, deferred: Deferred) -> StandIn:
+        return StandIn(
+            deferred.sink.query_name,
+            lambda: self.registry.query_id(deferred),
+            lambda: self.registry.real(deferred),
+            lambda failed: self.recover(deferred, failed),
+        )
 
     def recover(self, deferred: Deferred, failed: StreamingQuery) -> bool:
         """Begin again a query that met a predecessor's late write: it reads that write and adopts it. True if it runs again.
 
         At most twice per query: a third conflict means that someone outside the election writes there.
         """
+        if self.registry.in_callback:  # of the very start, perhaps, that recovers the query
+            return False
         with deferred.recovery:
             if deferred.query is not failed:
                 return True
@@ -141,18 +148,12 @@ class Stage:
         """Whether ``error`` is a log conflict, and every query that ended on one runs again: some were recovered by others before."""
         if not is_log_conflict(error):
             return False
-        with self._lock:
-            deferred = list(self._deferred)
+        deferred = self.registry.queries()
         return all(self.recover(each, each.query) for each in deferred if each.query and _met_a_conflict(each.query))
 
     def settle(self) -> None:
         """Wait for the grant, and until everything that was deferred has begun."""
-        self.gatekeeper.pass_through()
-        with self._lock:
-            deferred = list(self._deferred)
-        for each in deferred:
-            if not each.told:
-                self.real(each)
+        self.registry.settle()
 
     # The supervisor's side.
 
@@ -165,7 +166,7 @@ class Stage:
                 self._reclaim.set()
                 return
             self._taken_over = True
-            deferred = list(self._deferred)
+            deferred = self.registry.queries()
             self._may_be_outdated = self._rehearsals.waited
         if self._executors:
             threading.Thread(target=ask_for, args=(self._executors,), name="executors", daemon=True).start()
@@ -213,10 +214,8 @@ class Stage:
 
     def _user_batch_in_flight(self) -> bool:
         """Whether a query with a ``foreachBatch`` has a batch that is not committed."""
-        with self._lock:
-            roots = {
-                each.checkpoint.removeprefix("file:") for each in self._deferred if each.sink.kind == "foreachbatch"
-            }
+        queries = [each for each in self.registry.queries() if each.sink.kind == "foreachbatch"]
+        roots = {(each.checkpoint or "").removeprefix("file:") for each in queries}
         try:
             state = json.loads(self._jvm.dev.understudy.fence.Fence.state())
         except Py4JJavaError:  # what cannot be looked into counts as in flight, as it does for the fence
@@ -225,8 +224,7 @@ class Stage:
 
     def _any_rows(self) -> bool:
         """Whether a query has rows in its batch, or has failed: then its batch stays in flight."""
-        with self._lock:
-            queries = [each.query for each in self._deferred if each.query is not None]
+        queries = [each.query for each in self.registry.queries() if each.query is not None]
         return any(not query.isActive or query.status["isDataAvailable"] for query in queries)
 
     def _quiesced(self, within_ms: int) -> bool:
@@ -236,6 +234,7 @@ class Stage:
 
     def _take_over(self, deferred: list[Deferred]) -> None:
         began = time.monotonic()
+        self._say(Starting(len(deferred)))
         claimed = self._begin(deferred)
         self._say(Started(len(deferred), claimed, time.monotonic() - began))
         self._watch(deferred)
@@ -249,6 +248,7 @@ class Stage:
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             for each in deferred:
                 each.error = error
+                each.registered.set()
                 each.begun.set()
             return time.monotonic() - began
         claimed = time.monotonic() - began
@@ -264,6 +264,7 @@ class Stage:
             self._start_one(each)
 
     def _start_one(self, deferred: Deferred) -> None:
+        deferred.starts = True
         try:
             with self._settings_lock:
                 same = deferred.scene.same_settings(deferred.session)
@@ -280,6 +281,8 @@ class Stage:
             deferred.error = error
             self.suspect(error)
         finally:
+            deferred.starts = False
+            deferred.registered.set()
             deferred.begun.set()
 
     def _claim(self, roots: dict[str, Any]) -> None:
@@ -333,6 +336,7 @@ class Stage:
     # After the takeover.
 
     def _watch(self, deferred: list[Deferred]) -> None:
+        self._running.changed()
         for each in deferred:
             threading.Thread(target=self._restart_on_conflict, args=(each,), name="conflict-watch", daemon=True).start()
 
@@ -348,6 +352,8 @@ class Stage:
                 return
             else:
                 return
+            finally:
+                self._running.changed()
 
     def suspect(self, error: BaseException) -> None:
         """Tell the supervisor of an error that a script begun now would not meet, while nothing of ours is committed yet."""

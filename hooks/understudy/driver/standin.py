@@ -38,16 +38,32 @@ def is_log_conflict(error: BaseException) -> bool:
 
 
 class StandIn(StreamingQuery):
-    """A query that starts at the grant. The first question anyone asks of it waits until then.
+    """A query that starts at the grant. A question about how it runs waits until then; its name and its id are known before.
 
-    Every method of ``StreamingQuery`` asks its Java object, so the Java object is what waits; a time-out the script gave begins
+    Every other method of ``StreamingQuery`` asks its Java object, so the Java object is what waits; a time-out the script gave begins
     after the wait, which is to say at the grant. The leader's restart of a query after a conflict with its predecessor's last write
     is none of the script's business: no question is answered by the query that met it.
     """
 
-    def __init__(self, real: Callable[[], StreamingQuery], recover: Callable[[StreamingQuery], bool]) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        query_id: Callable[[], str],
+        real: Callable[[], StreamingQuery],
+        recover: Callable[[StreamingQuery], bool],
+    ) -> None:
+        self._name = name
+        self._query_id = query_id
         self._real = real
         self._recover = recover
+
+    @property
+    def name(self) -> str:
+        return self._name  # type: ignore[return-value] # PySpark's annotation leaves out that it may be None
+
+    @property
+    def id(self) -> str:
+        return self._query_id()
 
     @property
     def _jsq(self) -> Any:

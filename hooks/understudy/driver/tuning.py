@@ -30,6 +30,8 @@ def tune(session: Any) -> None:
 
 def advice(deferred: Deferred) -> str:
     """What a query with state is about to keep for ever though nobody has chosen it, in words. Empty if its checkpoint has begun."""
+    if deferred.checkpoint is None:  # it keeps nothing
+        return ""
     chosen = deferred.scene.java_conf
     session = deferred.session
     kept = []

@@ -28,7 +28,7 @@ class Replica:
 
     ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot. ``address`` is
     where its probes and metrics are served, as host:port, empty if nowhere. ``script_since`` is when its script began, s since 1970;
-    0 where that is not told.
+    0 where that is not told. ``queries``: how many a leader's script runs, or a standby has rehearsed; 0 where that is not told.
     """
 
     holder: str
@@ -47,6 +47,7 @@ class Replica:
     since: float
     address: str = ""
     script_since: float = 0.0
+    queries: int = 0
 
     @property
     def name(self) -> str:
@@ -63,6 +64,21 @@ class Replica:
             if type(values.get(item.name)) not in _TYPES[str(item.type)]:
                 raise DocumentUnreadable(f"a replica's {item.name} is {values.get(item.name)!r}")
         return cls(**{item.name: values[item.name] for item in fields(cls)})
+
+
+def lacks_queries(rehearsed: int, running: int, held: str) -> str:
+    """What a standby that has rehearsed fewer queries than the leader runs is short of, in words; empty where it is of none.
+
+    0 of either is what is not told: by a replica of an older image, or not yet.
+    """
+    if not 0 < rehearsed < running:
+        return ""
+    return f"rehearsed {rehearsed} of {running} queries" + (f", held at {held}" if held else "")
+
+
+def running_queries(replicas: Iterable[Replica]) -> int:
+    """How many queries the leader's script runs, as far as it has said so."""
+    return max((each.queries for each in replicas if each.role == "leader"), default=0)
 
 
 @dataclass(frozen=True, slots=True)

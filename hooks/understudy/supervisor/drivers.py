@@ -18,6 +18,7 @@ from understudy.election.facts import Grant
 from understudy.errors import DocumentError, LeadershipLost, ScriptProblem, UnderstudyError
 from understudy.events import Log
 from understudy.ha.job import Job, JobStore
+from understudy.ha.replicas import lacks_queries
 from understudy.messages import (
     Advice,
     Attached,
@@ -27,8 +28,10 @@ from understudy.messages import (
     Message,
     Rest,
     Roots,
+    Running,
     Standing,
     Started,
+    Starting,
     Suspend,
     Suspended,
 )
@@ -43,6 +46,7 @@ from understudy.supervisor.root_tasks import RootTasks, described
 from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Seat, Term
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.takeover_limit import TakeoverLimit
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
 _YIELD = 15.0
@@ -54,9 +58,13 @@ _LOOK_FIRST = 1.0
 _COMMIT = 0.2
 #: Seconds between two looks at whether a standby has become too old.
 _LOOK_FRESH = 5.0
+#: Seconds at most between two looks at how many queries the leader runs: each is a request.
+_COMPARE_EVERY = 30.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
 _LOOK_AGAIN = 0.25
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
+#: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
+_SAID_NOTHING = (False, "", "")
 
 
 def _how_it_ended(status: int) -> str:
@@ -98,9 +106,13 @@ class Drivers:
         )
         self._tasks = tasks
         self._standing = _NOT_REHEARSED
+        self._stood = _SAID_NOTHING
+        self._compared_at = 0.0
         self._rehearsed_at = 0.0
         self._freshness = Freshness(settings.standby_max_age, settings.submit, place.mounts, clock)
         self._due: Due | None = None
+        self._limit = TakeoverLimit(settings.takeover_timeout)
+        self._running = 0  # queries of a leader's script
         self._suspended = asyncio.Event()
         self._unnoted = ""  # what was said last of why something is not in the job's document
         self._standby_failures = 0
@@ -157,10 +169,20 @@ class Drivers:
         while True:
             await asyncio.sleep(_LOOK_FRESH)
             driver = self.seat.driver
+            if self._clock.now() > self._compared_at + _COMPARE_EVERY:
+                await self._compare(self._standing)
             if driver is None or self._leader_elsewhere() is None or (due := self._freshness.due()) is None:
                 continue
-            if await self._roster.may_begin_again(rehearsed=self._standing.rehearsed, urgent=due.urgent):
+            if await self._roster.may_begin_again(
+                rehearsed=self._standing.rehearsed, queries=self._standing.queries, urgent=due.urgent
+            ):
                 self._happen(Aged(driver, due))
+
+    async def _compare(self, standing: Standing) -> None:
+        """Look how many queries the leader runs: a standby that has rehearsed fewer says so."""
+        if self._term.epoch is None and standing.queries:
+            self._compared_at = self._clock.now()
+            self._health.running = await self._roster.running()
 
     async def begin_again(self, due: Due) -> None:
         """End a standby's driver, which has become too old, and start another."""
@@ -196,7 +218,24 @@ class Drivers:
                 await self._note(self._jobs.claims(token, tuple(roots)))
             case Advice(text):
                 self._log.say("advice", text)
+            case Starting() | Running() | Started() | Committed():
+                await self._note_takeover(driver, message)
+            case Ended(code, error):
+                self._log.say("script-ended", error or "the script ended", code=code)
+            case other:
+                driver.kill_now(f"a driver does not say {other}")
+
+    async def _note_takeover(self, driver: Driver, message: Starting | Running | Started | Committed) -> None:
+        """How far a leader has come."""
+        token = self._term.token
+        match message:
+            case Starting():
+                self._limit.begins(driver)
+            case Running(queries):
+                self._running = queries
+                await self.publish()
             case Started(queries, claimed, seconds):
+                self._limit.ends()
                 await self._note_came_up()
                 self._health.phases["start"] = seconds
                 facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
@@ -206,15 +245,14 @@ class Drivers:
                 told = f"batch {batch} of {root}"
                 self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
                 await self._note(self._jobs.serving(token, time.time()))
-            case Ended(code, error):
-                self._log.say("script-ended", error or "the script ended", code=code)
-            case other:
-                driver.kill_now(f"a driver does not say {other}")
 
     async def _note_standing(self, driver: Driver, standing: Standing) -> None:
         await self._note_came_up()
         self._freshness.note(standing)
-        changed = (standing.rehearsed, standing.reason) != (self._standing.rehearsed, self._standing.reason)
+        await self._compare(standing)
+        lacks = lacks_queries(standing.queries, self._health.running, standing.held)
+        stands = standing.rehearsed, standing.reason, lacks
+        changed, self._stood = stands != self._stood, stands
         self._standing = standing
         if standing.rehearsed:
             self._rehearsed_at = time.time()
@@ -223,16 +261,16 @@ class Drivers:
         if standing.rounds >= self._settings.rehearse_rounds:
             driver.lift_priority()
         if changed:
-            event = "rehearsed" if standing.rehearsed else "not-rehearsed"
-            self._log.say(
-                event, standing.reason or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
-            )
+            event = "rehearsed" if standing.rehearsed and not lacks else "not-rehearsed"
+            how = lacks or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
+            self._log.say(event, standing.reason or how)
         self._ready(standing.rehearsed)
         await self.publish()
 
     async def publish(self) -> None:
         """Tell the other replicas how it stands with ours."""
-        await self._roster.publish(self._standing, self._rehearsed_at, leads=self._term.epoch is not None)
+        leads = self._term.epoch is not None
+        await self._roster.publish(self._standing, self._rehearsed_at, leads=leads, running=self._running)
 
     async def note_commits(self) -> None:
         """Say in the job's document when the last batch was committed: not per batch, for that is read by people.
@@ -271,6 +309,11 @@ class Drivers:
         else:
             self._unnoted = ""
 
+    def takes_over(self) -> None:
+        """The driver that stood by was told to lead."""
+        if self.seat.driver is not None and self._standing.queries:  # else it says itself whether it has any to start
+            self._limit.begins(self.seat.driver)
+
     def rest(self) -> None:
         """A standby leaves its processors to a takeover that is about to come, whoever it is that takes over."""
         if self.seat.driver is not None and self._term.epoch is None:
@@ -295,7 +338,8 @@ class Drivers:
 
     async def bury(self, *, by_itself: bool = False) -> None:
         """Return when no process of the driver is left. Until there is another, this replica is not ready to lead."""
-        self._standing = _NOT_REHEARSED
+        self._limit.ends()
+        self._standing, self._stood, self._running = _NOT_REHEARSED, _SAID_NOTHING, 0
         self._health.driver_gone(by_itself=by_itself)
         self._ready(False)
         await self.seat.clear()

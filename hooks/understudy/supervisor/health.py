@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.clock import Clock
+from understudy.ha.replicas import lacks_queries
 from understudy.messages import Standing
 
 #: Seconds a standby's driver has for its first rehearsal before the standby counts as ready without one.
@@ -45,6 +46,7 @@ class Health:
     """``last_turn`` tells when the elector last decided anything (s of ``clock``), ``turned_at`` is the least it may say.
     ``phases``: the last takeover's, in seconds.
 
+    ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
     ``ended``: how the job did, in words, once it has; then there is nothing left that could be late.
     """
 
@@ -58,6 +60,9 @@ class Health:
     epoch: int = 0
     rehearsed: bool = False
     how: str = ""
+    held: str = ""
+    queries: int = 0
+    running: int = 0
     rehearsed_at: float = 0.0
     script_since: float = field(default_factory=time.time)  # s since 1970
     settled: bool = False
@@ -87,6 +92,7 @@ class Health:
     def driver_gone(self, *, by_itself: bool = False) -> None:
         self.driver_since, self.driver_up = None, False
         self.rehearsed = self.settled = False
+        self.held, self.queries = "", 0
         self.driver_ended = self.driver_ended or by_itself
 
     def lost(self) -> None:
@@ -98,9 +104,15 @@ class Health:
 
     def stands(self, standing: Standing, rehearsed_at: float) -> None:
         self.rehearsed, self.how, self.rehearsed_at = standing.rehearsed, standing.how, rehearsed_at
+        self.held, self.queries = standing.held, standing.queries
         self.settled = not standing.rehearsed and bool(standing.reason)
         self.driver_up, self.driver_since = True, self.clock.now() if self.driver_since is None else self.driver_since
         self.driver_ended = self.driver_ended and not (self.rehearsed or self.settled)
+
+    @property
+    def lacks(self) -> str:
+        """Which queries a standby does not know, in words; empty where it knows them all."""
+        return "" if self.leads else lacks_queries(self.queries, self.running, self.held)
 
     @property
     def live(self) -> bool:
@@ -122,8 +134,10 @@ class Health:
             return True, self.ended
         if self.leads:
             return True, f"leads with epoch {self.epoch}"
-        if self.rehearsed:
+        if self.rehearsed and not self.lacks:
             return True, f"rehearsed ({self.how})"
+        if self.rehearsed and self.held:  # it declares no more before the grant, so it will not get readier by waiting
+            return True, self.lacks
         if self.settled:
             return True, "will not be rehearsed: see status"
         if self.driver_ended:
@@ -133,5 +147,9 @@ class Health:
         if late and not self.driver_up:
             return False, f"its driver is not up after {FIRST_REHEARSAL_WITHIN:.0f} s"
         if late:
-            return True, f"no rehearsal within {FIRST_REHEARSAL_WITHIN:.0f} s, and it will not get readier by waiting"
-        return False, "the first rehearsal is not done yet"
+            return (
+                True,
+                self.lacks
+                or f"no rehearsal within {FIRST_REHEARSAL_WITHIN:.0f} s, and it will not get readier by waiting",
+            )
+        return False, self.lacks or "the first rehearsal is not done yet"

@@ -10,7 +10,7 @@ from understudy.documents.model import Document, DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, sight_of
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
-from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,15 @@ class Picture:
             "",
             f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
         ]
+        running = running_queries(self.replicas)
         for each in sorted(self.replicas, key=lambda replica: (replica.role, replica.since)):
             when = f"{each.how}, {each.rounds} rounds, {now - each.rehearsed_at:.0f} s ago" if each.rehearsed else "no"
+            note = each.reason
             if each.role == "leader":
-                when = "leads"
-            out.append(
-                f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{each.reason}".rstrip()
-            )
+                when = f"leads, {each.queries} queries" if each.queries else "leads"
+            elif each.rehearsed and (lacks := lacks_queries(each.queries, running, each.held)):
+                note = f"{lacks}; {note}" if note else lacks
+            out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{note}".rstrip())
         return out + [f"problem: {problem}" for problem in self.problems]
 
     def _address(self) -> str:

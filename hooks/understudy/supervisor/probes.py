@@ -30,9 +30,10 @@ class _Metrics(Collector):
             "leader": ("1 while this replica leads.", float(health.leads)),
             "epoch": ("Epoch of the last grant of this replica.", float(health.epoch)),
             "standby_rehearsed": (
-                "1 while this replica is a rehearsed standby.",
-                float(health.rehearsed and not health.leads),
+                "1 while this replica is a standby that has rehearsed every query the leader runs.",
+                float(health.rehearsed and not health.leads and not health.lacks),
             ),
+            "queries_rehearsed": ("Queries of the script that this replica has rehearsed.", float(health.queries)),
             "standby_age_seconds": ("Since this replica's script began.", time.time() - health.script_since),
         }
         if health.rehearsed_at:

@@ -302,6 +302,7 @@ class Replica:
             opened = self._drivers.start_leading(grant)
         elif opened := self._seat.open(grant):
             self._seat.driver.take_the_lead()
+            self._drivers.takes_over()
         if opened:  # else the loss is the next thing the loop hears of
             await self._drivers.publish()
         return None

@@ -11,7 +11,7 @@ from understudy.clock import Clock
 from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.generation import Generation
-from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.replicas import Replica, ReplicaStore, running_queries
 from understudy.messages import Standing
 from understudy.processes import boot_id
 from understudy.supervisor.places import Place
@@ -48,8 +48,11 @@ class Roster:
         """A script of ours begins from the top."""
         self._script_since = time.time()
 
-    async def publish(self, standing: Standing, rehearsed_at: float, *, leads: bool) -> None:
-        """Say how things stand, if others do not know it yet. A backend that does not answer costs a line in the log."""
+    async def publish(self, standing: Standing, rehearsed_at: float, *, leads: bool, running: int = 0) -> None:
+        """Say how things stand, if others do not know it yet. A backend that does not answer costs a line in the log.
+
+        ``running``: how many queries of a leader's script run.
+        """
         entry = Replica(
             holder=self._holder,
             role="leader" if leads else "standby",
@@ -67,6 +70,7 @@ class Roster:
             since=self._since,
             address=self._place.address,
             script_since=self._script_since,
+            queries=running if leads else standing.queries,
         )
         if not self._news(entry):
             return
@@ -91,11 +95,13 @@ class Roster:
             await self._replicas.leave(self._holder)
 
     async def successor(self) -> str | None:
-        """A living, rehearsed standby: of the newest generation, and there the one that rehearsed most, then last."""
+        """A living, rehearsed standby: of the newest generation, and there the one that knows most queries and rehearsed most, then last."""
         with suppress(UnderstudyError):
             ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
             if ready:
-                return max(ready, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
+                return max(
+                    ready, key=lambda each: (each.generation, each.queries, each.rounds, each.rehearsed_at)
+                ).holder
         return None
 
     async def predecessor(self) -> str | None:
@@ -106,17 +112,24 @@ class Roster:
                 return max(earlier, key=lambda each: (each.generation, each.rounds, each.rehearsed_at)).holder
         return None
 
-    async def may_begin_again(self, *, rehearsed: bool, urgent: bool) -> bool:
+    async def running(self) -> int:
+        """How many queries the leader's script runs; 0 where that is not told, or cannot be read."""
+        with suppress(UnderstudyError):
+            return running_queries(each for each in await self._others() if not self._is_dead(each))
+        return 0
+
+    async def may_begin_again(self, *, rehearsed: bool, queries: int = 0, urgent: bool) -> bool:
         """Whether this standby's turn has come to run its script again: the others are as ready as they get, and none began earlier.
 
         So it is one at a time: whoever begins again is not ready, and began last. One that is rehearsed and the only one stays,
-        unless it is ``urgent``. False where the documents cannot be read.
+        unless it is ``urgent``; so does the only one that has rehearsed that many ``queries``. False where the documents cannot be
+        read.
         """
         with suppress(UnderstudyError):
             others = await self._standbys()
             ready = all(each.rehearsed or each.reason for each in others)
             first = all((self._script_since, self._holder) < (each.script_since, each.holder) for each in others)
-            spare = urgent or not rehearsed or any(each.rehearsed for each in others)
+            spare = urgent or not rehearsed or any(each.rehearsed and each.queries >= queries for each in others)
             return ready and first and spare
         return False
 
@@ -143,4 +156,5 @@ class Roster:
 def _told(entry: Replica) -> tuple[object, ...]:
     """What others are told of at once."""
     rounds = entry.rounds.bit_length()
-    return entry.role, entry.rehearsed, entry.how, entry.held, entry.reason, entry.script_since, rounds
+    how = entry.rehearsed, entry.how, entry.queries, rounds
+    return entry.role, entry.held, entry.reason, entry.script_since, *how

@@ -15,7 +15,8 @@ REHEARSALS = ("live", "synthetic", "plan", "off")
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """One replica's settings. ``rehearse_every``, ``stop_patience``, ``restart_window`` and ``standby_max_age`` in seconds.
+    """One replica's settings. ``rehearse_every``, ``stop_patience``, ``takeover_timeout``, ``restart_window`` and ``standby_max_age``
+    in seconds.
 
     ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
     for the pod's own.
@@ -37,6 +38,7 @@ class RunSettings:
     rehearse_rows: int = 10_000_000
     rehearse_bytes: int = 2 * 10**9
     stop_patience: float = 0.3
+    takeover_timeout: float = 120.0
     restart_attempts: int = 10
     restart_delay: float = 1.0
     restart_window: float = 600.0
@@ -84,7 +86,14 @@ class RunSettings:
                 raise SettingsError(
                     f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"
                 )
-        for name in ("rehearse_every", "stop_patience", "restart_delay", "restart_window", "standby_max_age"):
+        for name in (
+            "rehearse_every",
+            "stop_patience",
+            "takeover_timeout",
+            "restart_delay",
+            "restart_window",
+            "standby_max_age",
+        ):
             if not getattr(self, name) > 0:
                 raise SettingsError(
                     f"{getattr(self, name)} s is not above 0", where=f"--{name.replace('_', '-')}", remedy="Raise it"

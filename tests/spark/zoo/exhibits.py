@@ -169,6 +169,15 @@ EXHIBITS = (
         {f"checkpoints/{name}": 1 for name in ("orders", "payments")},
     ),
     _one("listener", "a StreamingQueryListener", "listened", "listened"),
+    _one("listener_asks", "a listener that asks for all queries when one starts", "asked", "asked"),
+    Exhibit(
+        "ids_between",
+        "names and ids of queries, asked between their starts",
+        {name: files(f"out/{name}") for name in ("id_CZ", "id_JP", "id_PE")},
+        {f"checkpoints/{name}": 1 for name in ("id_CZ", "id_JP", "id_PE")},
+    ),
+    _one("inferred_schema", "the schema taken from the directory that is streamed", "typed", "typed"),
+    _one("memory_board", "a memory sink and its view, and a query that is kept", "kept", "kept", how="live,throwaway"),
     Exhibit(
         "upsert",
         "update mode, upserts into SQLite",

@@ -306,7 +306,7 @@ public final class Fence {
 
     static void say(Root root, String op, String path, String outcome, String reason) {
         Attached me = attached;
-        if (me != null) {
+        if (me != null && (root.claimable() || root.remote())) { // a temporary checkpoint is of no interest to anybody
             me.log.say(root.admittedToken(), me.holder, op, path, outcome, reason);
         }
     }

@@ -53,6 +53,11 @@ final class Root {
         return new Root(key, conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null, true, files);
     }
 
+    /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
+    static Root unclaimed(String key, FileSystem files) {
+        return new Root(key, null, false, files);
+    }
+
     boolean claimable() {
         return store != null;
     }

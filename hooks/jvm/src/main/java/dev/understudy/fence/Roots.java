@@ -1,11 +1,14 @@
 package dev.understudy.fence;
 
+import java.io.File;
 import java.io.IOException;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -15,9 +18,12 @@ import org.apache.hadoop.fs.Path;
  *
  * <p>The nearest one that is known already; else the place suggests it: {@code <x>/_spark_metadata/…} belongs to the sink
  * {@code <x>}, {@code <x>/offsets/…} and its like to the checkpoint {@code <x>}, a partition {@code <x>/a=1/b=2} of a
- * written table to {@code <x>}, and anything else to its own directory.
+ * written table to {@code <x>}, and anything else to its own directory. Spark's temporary checkpoints are no root of anybody's.
  */
 final class Roots {
+    private static final File TMPDIR = new File(System.getProperty("java.io.tmpdir"));
+    private static final Pattern TEMPORARY =
+            Pattern.compile("(/.*)/(temporary-\\p{XDigit}{8}(?:-\\p{XDigit}{4}){3}-\\p{XDigit}{12})(?:/.*)?");
     private static final Set<String> INSIDE = Set.of("offsets", "commits", "sources", "state", "_spark_metadata");
 
     private final Map<String, Root> known = new ConcurrentHashMap<>();
@@ -43,6 +49,10 @@ final class Roots {
     }
 
     Root above(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
+        String temporary = LocalFiles.isLocal(files) ? temporaryCheckpoint(key(files, path)) : null;
+        if (temporary != null) {
+            return Root.unclaimed(temporary, files);
+        }
         String start = sink ? key(files, path) : parent(key(files, path));
         // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
         Root cached = byDirectory.get(start);
@@ -60,6 +70,16 @@ final class Roots {
         Root root = add(inferred, files, conf);
         byDirectory.put(start, root);
         return root;
+    }
+
+    /**
+     * The directory that Spark has made for a query without a checkpoint (memory, console, noop), if this is in it; else null. Its name is
+     * drawn at each start, it is deleted at the end, and no other driver can mean it: there is nothing to claim.
+     */
+    private static String temporaryCheckpoint(String key) throws IOException {
+        Matcher found = TEMPORARY.matcher(key);
+        boolean ours = found.matches() && new File(found.group(1)).getCanonicalPath().equals(TMPDIR.getCanonicalPath());
+        return ours ? found.group(1) + "/" + found.group(2) : null;
     }
 
     Collection<Root> all() {

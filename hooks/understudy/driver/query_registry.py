@@ -1,0 +1,121 @@
+"""The script's queries, and what is asked about them: which questions are answered at once, and what the others wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql.streaming import StreamingQuery
+
+from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.queries import Deferred, KeptId
+from understudy.errors import ScriptProblem
+
+
+class QueryRegistry:
+    """One driver's, in the order in which its script has started them."""
+
+    def __init__(self, gatekeeper: Gatekeeper) -> None:
+        self._gatekeeper = gatekeeper
+        self._lock = threading.Lock()
+        self._queries: list[Deferred] = []
+        self._called_back = threading.local()  # whether this thread runs a listener that a start waits for
+
+    def queries(self) -> list[Deferred]:
+        with self._lock:
+            return list(self._queries)
+
+    def add(self, deferred: Deferred) -> None:
+        with self._lock:
+            self._queries.append(deferred)
+
+    def add_started(self, deferred: Deferred) -> bool:
+        """Add what runs already; true if it is the first. A script that starts its query again whenever it ends has one, not a thousand."""
+        before = self.queries()
+        over = {id(each) for each in before if deferred.replaces(each)}
+        with self._lock:
+            self._queries = [*(each for each in self._queries if id(each) not in over), deferred]
+        return not before
+
+    # The script's questions.
+
+    def query_id(self, deferred: Deferred) -> str:
+        """The query's id. A standby reads it in the checkpoint; while there is none, it waits for the leader to begin it."""
+        if not deferred.registered.is_set():
+            look = KeptId(deferred)
+            if look() is None:
+                self._gatekeeper.pass_through(unless=lambda: look() is not None)
+            if not deferred.registered.is_set() and (known := look()) is not None:
+                return known
+        return self.real(deferred).id
+
+    def real(self, deferred: Deferred) -> StreamingQuery:
+        """The running query, after waiting for the grant and for its start.
+
+        Raises ``ScriptProblem`` where that start waits for the listener that asks.
+        """
+        if not deferred.registered.is_set():
+            self._gatekeeper.pass_through()
+            if self.in_callback:
+                raise ScriptProblem(
+                    "a listener's onQueryStarted asks for a query that starts when it has returned",
+                    where=f"query {deferred.name}",
+                    remedy="Ask for it in onQueryProgress, or in a thread that the listener does not wait for",
+                )
+            while not deferred.registered.wait(0.5):
+                self._gatekeeper.pass_through()
+        if deferred.query is None:
+            assert deferred.error is not None
+            deferred.told = True
+            raise deferred.error
+        return deferred.query
+
+    def settle(self) -> None:
+        """Wait for the grant, and until everything that was deferred has begun; in a listener's onQueryStarted, for the grant alone."""
+        self._gatekeeper.pass_through()
+        for each in self.queries():
+            if not each.told and not (self.in_callback and not each.registered.is_set()):
+                self.real(each)
+
+    def settle_declared(self) -> None:
+        """As ``settle``. A standby whose script has declared no query yet returns at once: what Spark says then is known."""
+        if self.queries() or not self._gatekeeper.stands_by:
+            self.settle()
+
+    def await_view(self, view: str) -> bool:
+        """Wait until the memory sink whose temporary view this is has started. False where there is nothing to wait for."""
+        if self.in_callback:  # Spark makes the view when the listener has returned
+            return False
+        pending = [each for each in self.queries() if not each.begun.is_set() and each.shows_in(view)]
+        for each in pending:
+            self.real(each)
+            each.begun.wait()
+        return bool(pending)
+
+    # Spark's side.
+
+    @contextmanager
+    def start_calls_back(self, query_id: str) -> Iterator[None]:
+        """Spark runs a listener's onQueryStarted in this thread, and that query's ``start()`` waits for it.
+
+        The query is known to Spark by then. So whoever asks for it gets it now, in every thread: the listener may wait for one.
+        """
+        for each in [each for each in self.queries() if each.starts]:
+            found = each.session._jsparkSession.streams().get(query_id)  # noqa: SLF001
+            if found is not None and each.is_run_by(found):
+                each.query = StreamingQuery(found)
+                each.registered.set()
+        before, self._called_back.now = self.in_callback, True
+        try:
+            yield
+        finally:
+            self._called_back.now = before
+
+    @property
+    def in_callback(self) -> bool:
+        return getattr(self._called_back, "now", False)
+
+    def running(self) -> int:
+        """How many of them run. Asks the JVM."""
+        return sum(1 for each in self.queries() if each.query is not None and each.query.isActive)

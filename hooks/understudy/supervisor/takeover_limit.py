@@ -1,0 +1,47 @@
+"""A takeover that does not come to its queries is a failure, whatever it waits for: its driver is ended, and another one begins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from understudy.clock import instant
+from understudy.fencing.gate import State
+
+if TYPE_CHECKING:
+    from understudy.supervisor.child import Driver
+
+
+class TakeoverLimit:
+    """One replica's; ``seconds`` for each takeover, from the moment the driver was told to lead.
+
+    Only what stood by is limited: its queries wait to be started, and nothing of the script comes before them. A script that begins
+    under a leader may work for as long as it likes before it starts a query.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._due: asyncio.TimerHandle | None = None
+
+    def begins(self, driver: Driver) -> None:
+        """The driver was told to lead, and has queries to start. A limit that runs already stays."""
+        if self._due is None:
+            self._wait(driver)
+
+    def ends(self) -> None:
+        """The queries have started, or there is no such driver any more."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _wait(self, driver: Driver) -> None:
+        self._due = asyncio.get_running_loop().call_later(self._seconds, self._over, driver)
+
+    def _over(self, driver: Driver) -> None:
+        if driver.gate.view.standing(instant()) is State.OPEN:
+            self._due = None
+            driver.kill_now(f"its queries have not started within {self._seconds:g} s of the grant")
+        else:
+            self._wait(
+                driver
+            )  # an outage: the fence holds every write until the gate opens again, and that is no fault of its

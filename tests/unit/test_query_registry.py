@@ -1,0 +1,180 @@
+"""Which questions about queries wait, and for what; with a real gate. What Spark answers, ``tests/spark`` asks."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from understudy.clock import instant
+from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.query_count import QueryCount
+from understudy.driver.query_registry import QueryRegistry
+from understudy.errors import ScriptProblem
+from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.token import NONE, Token
+
+HOUR = 3600.0
+TEN_SECONDS = 10.0
+
+
+class Gate:
+    """Of a standby, until it is opened."""
+
+    def __init__(self, home: Path) -> None:
+        self._page = GateWriter(home / "gate")
+        self._page.publish(View(State.STANDBY, NONE))
+        Activity(home / "gate.activity", create=True)
+        self.held: queue.Queue[str] = queue.Queue()
+        self.gatekeeper = Gatekeeper(home / "gate", home / "job.py", self.held.put)
+        self.registry = QueryRegistry(self.gatekeeper)
+
+    def open(self) -> None:
+        now = instant()
+        self._page.publish(View(State.OPEN, Token(1, 1), now.plus(HOUR), now.plus(HOUR), now.plus(HOUR)))
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    return Gate(tmp_path)
+
+
+class Query:
+    """As much of a deferred query as the registry asks for. ``ids``: what its checkpoint says at each look."""
+
+    def __init__(self, *ids: str | None, view: str | None = None) -> None:
+        self.ids = list(ids)
+        self.registered, self.begun = threading.Event(), threading.Event()
+        self.query: Any = None
+        self.error: Exception | None = None
+        self.starts = self.told = False
+        self.name = "mine"
+        self.checkpoint = "file:/checkpoint"
+        self.view = view
+
+    def kept_id(self) -> str | None:
+        return self.ids.pop(0) if self.ids else None
+
+    def shows_in(self, view: str) -> bool:
+        return view == self.view
+
+    def is_run_by(self, java_query: Any) -> bool:
+        return java_query is self.java
+
+    @property
+    def java(self) -> Any:
+        return self.session._jsparkSession.streams().get("id")
+
+    @property
+    def session(self) -> Any:
+        known = self.__dict__.setdefault("_known", SimpleNamespace(name="java"))
+        return SimpleNamespace(
+            _jsparkSession=SimpleNamespace(streams=lambda: SimpleNamespace(get=lambda _: known)),
+        )
+
+
+def asked(question: Any) -> queue.Queue[Any]:
+    """What the question is answered with, in a thread of its own."""
+    answers: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=lambda: answers.put(question()), daemon=True).start()
+    return answers
+
+
+def test_with_nothing_declared_a_standby_answers_as_spark_does(gate: Gate) -> None:
+    gate.registry.settle_declared()
+    assert gate.held.empty()
+    assert not gate.gatekeeper.asked, "nothing was written, and nothing waits to be"
+
+
+def test_with_a_query_declared_the_same_question_waits_for_its_start(gate: Gate) -> None:
+    query: Any = Query()
+    gate.registry.add(query)
+    answer = asked(gate.registry.settle_declared)
+    assert gate.held.get(timeout=TEN_SECONDS) == "job.py"
+    gate.open()
+    assert gate.held.get(timeout=TEN_SECONDS) == ""
+    assert answer.empty()
+    query.query = SimpleNamespace(id="1")
+    query.registered.set()
+    assert answer.get(timeout=TEN_SECONDS) is None
+
+
+def test_an_id_that_stands_in_the_checkpoint_is_told_at_once(gate: Gate) -> None:
+    query: Any = Query("kept")
+    gate.registry.add(query)
+    assert gate.registry.query_id(query) == "kept"
+    assert gate.held.empty()
+
+
+def test_an_id_that_the_leader_has_yet_to_write_is_waited_for_and_the_script_goes_on_as_a_standby(gate: Gate) -> None:
+    query: Any = Query(None, None, "written")
+    gate.registry.add(query)
+    answer = asked(lambda: gate.registry.query_id(query))
+    assert gate.held.get(timeout=TEN_SECONDS) == "job.py"
+    assert answer.get(timeout=TEN_SECONDS) == "written"
+    assert gate.held.get(timeout=TEN_SECONDS) == "", "it does not count as held any more"
+
+
+def test_an_id_that_nothing_keeps_is_the_started_querys(gate: Gate) -> None:
+    query: Any = Query()
+    gate.registry.add(query)
+    answer = asked(lambda: gate.registry.query_id(query))
+    gate.held.get(timeout=TEN_SECONDS)
+    gate.open()
+    query.query = SimpleNamespace(id="drawn")
+    query.registered.set()
+    assert answer.get(timeout=TEN_SECONDS) == "drawn"
+
+
+def test_a_listener_that_a_start_waits_for_gets_that_query_and_waits_for_no_other(gate: Gate) -> None:
+    gate.open()
+    starts: Any = Query()
+    starts.starts = True
+    later: Any = Query(view="board")
+    for each in (starts, later):
+        gate.registry.add(each)
+    elsewhere = asked(lambda: gate.registry.real(starts))
+    with gate.registry.start_calls_back("id"):
+        gate.registry.settle()
+        assert gate.registry.real(starts)._jsq is starts.java
+        assert elsewhere.get(timeout=TEN_SECONDS)._jsq is starts.java, (
+            "a thread that the listener waits for gets it too"
+        )
+        assert not gate.registry.await_view("board")
+        with pytest.raises(ScriptProblem, match="starts when it has returned"):
+            gate.registry.real(later)
+    assert not gate.registry.in_callback
+
+
+def test_what_reads_a_memory_sinks_view_waits_until_spark_has_made_it(gate: Gate) -> None:
+    board: Any = Query(view="board")
+    gate.registry.add(board)
+    assert not gate.registry.await_view("other")
+    answer = asked(lambda: gate.registry.await_view("board"))
+    gate.held.get(timeout=TEN_SECONDS)
+    gate.open()
+    board.query = SimpleNamespace(id="1")
+    board.registered.set()
+    with pytest.raises(queue.Empty):
+        answer.get(timeout=0.2)
+    board.begun.set()
+    assert answer.get(timeout=TEN_SECONDS) is True
+
+
+def test_more_queries_are_told_at_once_and_fewer_when_they_stay_away() -> None:
+    running, told = [1], queue.Queue[int]()
+    count = QueryCount(lambda: running[0], told.put, ended_for=0.05)
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == 1
+    running[0] = 4
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == 4
+    running[0] = 3
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == 3
+    with pytest.raises(queue.Empty):
+        told.get(timeout=0.2)
