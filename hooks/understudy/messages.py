@@ -218,8 +218,16 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True)
+class StillRunning:
+    """Driver → supervisor: the script's main thread has ended, and ``what`` keeps the process."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
-    """Driver → supervisor: the script ended. ``code`` as the shell would see it; ``asked`` is false if it never wrote anything.
+    """Driver → supervisor: the script ended, and every thread of its that is no daemon. ``code`` as the shell would see it, and not
+    0 if a query failed; ``asked`` is false if it never wrote anything.
 
     ``fatal``: understudy itself refused the script, and starting it again would change nothing.
     """
@@ -248,6 +256,7 @@ Message = (
     | Committed
     | Outdated
     | Suspended
+    | StillRunning
     | Ended
 )
 
@@ -271,6 +280,7 @@ _KINDS: dict[str, type[Message]] = {
         Committed,
         Outdated,
         Suspended,
+        StillRunning,
         Ended,
     )
 }

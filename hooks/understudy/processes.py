@@ -19,6 +19,7 @@ from pathlib import Path
 from understudy.messages import HOLDER_VARIABLE
 
 _PR_SET_PDEATHSIG = 1
+_PF_EXITING = 0x4
 
 
 def die_with_parent() -> None:
@@ -28,6 +29,15 @@ def die_with_parent() -> None:
     this compares ``os.getppid()`` with what it expects.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def is_exiting(pid: int) -> bool:
+    """Whether a process has ended or has begun to. Its files are closed a moment before its parent can reap it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return True
+    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
 def boot_id() -> str:

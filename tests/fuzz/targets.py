@@ -27,9 +27,11 @@ from understudy.fencing.gate import State, View, _packed, _unpacked
 from understudy.fencing.token import Token
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
+from understudy.ha.runs import PastRun, Runs
 from understudy.messages import Granted, decode, encode
 
 JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
+RUNS = Runs("two", 1.5, 7, 0.0, (PastRun("one", "FINISHED", 1.0),))
 REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
 CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
 _GRANT = GrantEntry(3, "h", "n", released=True, successor="g")
@@ -80,6 +82,15 @@ def job(data: bytes) -> None:
     except DocumentUnreadable:
         return
     assert found is None or isinstance(found.status, Status)
+
+
+def run(data: bytes) -> None:
+    document = _entry("run", "run", data)
+    try:
+        found = None if document is None else Runs.of(document)
+    except DocumentUnreadable:
+        return
+    assert found is None or Runs.of(Document("d", {"run": found.encode()}, None, {}, "1")) == found
 
 
 def claim(data: bytes) -> None:
@@ -148,13 +159,14 @@ def gate(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (stored_document, grant, job, claim, replica, message, annotation, lease, gate)
+    each.__name__: each for each in (stored_document, grant, job, run, claim, replica, message, annotation, lease, gate)
 }
 
 SEEDS: dict[str, bytes] = {
     "stored_document": record.dump("lock", Record({GRANT: _GRANT.encode()}, LeaderRecord("", 1.0, "", "", 3))),
     "grant": _GRANT.encode().encode(),
     "job": codec.canonical(JOB.body()).encode(),
+    "run": codec.canonical(codec.decode("run", RUNS.encode())[1]).encode(),
     "claim": codec.canonical(CLAIM.to_body()).encode(),
     "replica": codec.canonical(asdict(REPLICA)).encode(),
     "message": encode(Granted(int(Token(3, 2)))),

@@ -35,6 +35,7 @@ class Invariants:
     job: Job | None = None
     claimants: dict[Token, SimulatedDriver] = field(default_factory=dict)
     root: Claim | None = None
+    finished: set[str] = field(default_factory=set)  # runs
 
     def __post_init__(self) -> None:
         self.world.api.documents.listeners.append(self._looked_at)
@@ -119,9 +120,16 @@ class Invariants:
             if job.generation.number < before.generation.number:
                 self.broken.append(f"an older generation leads: {job.generation} after {before.generation}")
             if before.status.terminal and job != before:
-                self.broken.append(f"I6: the job had ended as {before.status}, and was written again: {job}")
+                self._written_after_its_end(before, job)
         if job is not None and job.status is Status.FINISHED and self.world.checkpoint.ended_by is None:
             self.world.checkpoint.ended_by = job.token
+            self.finished.add(job.runs.run)
+
+    def _written_after_its_end(self, before: Job, job: Job) -> None:
+        if job.runs.run in {before.runs.run, *self.finished}:
+            self.broken.append(f"I6: the job had ended as {before.status}, and was written again: {job}")
+        else:  # another run
+            self.world.checkpoint.ended_by = None
 
     def _claim_landed(self, name: str) -> None:
         document = self.world.objects.documents.document(name)

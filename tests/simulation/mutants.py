@@ -291,15 +291,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "a job that has ended stays ended",
         (
             "understudy.ha.job:JobStore.begin_attempt",
-            "if job.status.terminal:\n            return job",
-            "job = replace(job, status=Status.RUNNING)",
+            "if isinstance(part, Over):\n            return job",
+            "if isinstance(part, Over):\n            job, part = replace(job, status=Status.RUNNING), Joins()",
         ),
         (
             f"{_SUPERVISOR}.claims:JobClaims.highest_epoch",
-            "if job is not None and job.status.terminal:",
+            "if job is not None and job.over_for(self.settings.run_id):",
             "if False:",
         ),
         by=6,
+    ),
+    _mutant(
+        "a run that has ended is remembered when others have ended since",
+        (
+            "understudy.ha.runs:part_of",
+            "if run and run != runs.run and (past := runs.earlier(run)) is not None:",
+            "if False:",
+        ),
+        kinds=(Kind.MIXED,),
     ),
     _mutant(
         "an older generation does not lead after a newer one",

@@ -31,7 +31,7 @@ ALONE = (Kind.GRACEFUL, Kind.OUTAGE)
 class Plan:
     """What kind of history a seed is. ``finite``: the job comes to its end. ``multi``: the lock is two documents. ``ages``: standbys
     run again from the top when they are some seconds old. ``native``: executors are pods, and a new leader deletes its
-    predecessors' before its gate opens.
+    predecessors' before its gate opens. ``runs``: the job has more than one run, and replicas of ended ones come, too.
     """
 
     seed: int
@@ -43,6 +43,7 @@ class Plan:
     native: bool = False
     #: Troubles that are left out, by number, when a history is made shorter.
     without: frozenset[int] = frozenset()
+    runs: bool = False
 
     @classmethod
     def of(cls, seed: int) -> Plan:
@@ -59,7 +60,8 @@ class Plan:
         finite = kind is Kind.MIXED and chance.random() < 0.3
         ages = kind not in ALONE and random.Random(f"ages {seed}").random() < 0.2
         native = kind not in ALONE and random.Random(f"native {seed}").random() < 0.15
-        return cls(seed, kind, troubles, multi, finite, ages, native)
+        runs = finite and random.Random(f"runs {seed}").random() < 0.5
+        return cls(seed, kind, troubles, multi, finite, ages, native, runs=runs)
 
 
 @dataclass(frozen=True, slots=True)

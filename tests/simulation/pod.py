@@ -90,8 +90,8 @@ class Executors:
 class Pod:
     """One start of a pod's containers: it ends once, and another takes its place."""
 
-    def __init__(self, world: World, number: int, revision: int) -> None:
-        self.world, self.number, self.revision = world, number, revision
+    def __init__(self, world: World, number: int, revision: int, run: int) -> None:
+        self.world, self.number, self.revision, self.run = world, number, revision, run
         self.holder = f"h{number}"
         self.offset, self.rate = world.chance.uniform(-500.0, 500.0), world.chance.uniform(0.998, 1.002)
         self.drivers: list[SimulatedDriver] = []
@@ -156,7 +156,7 @@ class Pod:
             look_up_revision=look_up,
             native=Executors(self) if world.plan.native else None,  # type: ignore[arg-type]
         )
-        settings: RunSettings = world.settings(self.revision)
+        settings: RunSettings = world.settings(self.revision, self.run)
         try:
             self.replica = Replica(settings, place, Path("fence.jar"), log)
             self.exit_code = await self.replica.run()

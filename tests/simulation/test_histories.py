@@ -54,6 +54,19 @@ def test_in_some_histories_standbys_run_again_for_their_age_and_nothing_breaks()
     assert again > 0
 
 
+def test_in_some_histories_a_finished_job_begins_new_runs_and_none_of_them_runs_twice() -> None:
+    begun = refused = 0
+    plans = [replace(plan, troubles=4) for plan in map(Plan.of, range(400)) if plan.runs]
+    assert len(plans) > 5
+    for plan in plans:
+        result = play(plan)
+        assert result.broken == ()
+        begun += sum("run run-2 begins" in line or "run run-3 begins" in line for line in result.trace)
+        refused += sum("has begun since" in line for line in result.trace)
+    assert begun > 5
+    assert refused > 0
+
+
 def test_a_history_that_breaks_something_is_made_shorter_and_can_be_replayed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -29,6 +29,8 @@ CLUSTER, JOB = "sim", "job"
 _SCRIPT = Path(__file__)
 #: Lines of a history that are kept.
 _TRACE = 5000
+#: A job with runs has so many, and so many replicas are started for runs that have ended.
+_RUNS, _STALE = 3, 6
 
 
 @dataclass(eq=False)
@@ -46,6 +48,8 @@ class World:
     trace: list[str] = field(default_factory=list)
     born: int = 0
     revision: int = 1
+    run_number: int = 1
+    stale: int = 0
     calm: bool = False
     over: bool = False
     failure: str = "the script failed"  # what a script says that does
@@ -70,7 +74,7 @@ class World:
         self.trigger = self.chance.choice([1.0, 4.0])
         self.starts_within = 0.5 if storm else self.chance.choice([0.5, 5.0])
         self.batches = self.chance.randint(5, 60) if self.plan.finite else None
-        self._settings: dict[int, RunSettings] = {}
+        self._settings: dict[tuple[int, int], RunSettings] = {}
         self.stuck = False  # whether takeovers wait for something that never comes
         self.holds, self.troubles = Invariants(self), Troubles(self)
 
@@ -92,9 +96,9 @@ class World:
     def store(self, line: Line, server: MemoryServer | None = None) -> SimulatedStore:
         return SimulatedStore(line, self.chance.choice([0.0, 0.3, 1.0]) if self.plan.kind not in ALONE else 0.0, server)
 
-    def settings(self, revision: int) -> RunSettings:
-        if revision not in self._settings:
-            self._settings[revision] = RunSettings(
+    def settings(self, revision: int, run: int = 1) -> RunSettings:
+        if (revision, run) not in self._settings:
+            self._settings[revision, run] = RunSettings(
                 _SCRIPT,
                 (f"--revision={revision}",),
                 (),
@@ -107,8 +111,9 @@ class World:
                 restart_window=10.0,
                 standby_max_age=4.0 if self.plan.ages else 3600.0,
                 lock_kind="multi" if self.multi else "file",
+                run_id=f"run-{run}" if self.plan.runs else "",
             )
-        return self._settings[revision]
+        return self._settings[revision, run]
 
     def user_code_lasts(self) -> float:
         """At most, in seconds: now and then longer than a lease."""
@@ -125,6 +130,8 @@ class World:
         self.note(f"{pod.holder} is gone, exit code {pod.exit_code}")
         self.loop.later(None, self.chance.uniform(0.05, 0.8), self._announced, pod)
         if pod.exit_code == 0 and not pod.terminating:
+            if self.plan.runs:
+                self.loop.later(None, self.chance.uniform(0.3, 3.0), self._run_again, pod.run)
             return  # the job has ended
         self.loop.later(None, self.chance.uniform(0.3, 3.0), self.start)
 
@@ -134,11 +141,23 @@ class World:
             if other.evidence is not None:
                 self.loop.later(other.supervisor, 0.0, other.evidence.news.set)
 
-    def start(self) -> None:
+    def _run_again(self, ended: int) -> None:
+        """The next run is begun, once, and now and then one that has ended is started again by mistake."""
+        if ended == self.run_number < _RUNS:
+            assert self.batches is not None
+            self.run_number += 1
+            self.batches += self.chance.randint(2, 10)
+            for _ in range(self.replicas):
+                self.start()
+        elif self.stale < _STALE and self.chance.random() < 0.5:
+            self.stale += 1
+            self.start(self.chance.randint(1, ended))
+
+    def start(self, run: int | None = None) -> None:
         living = [pod for pod in self.pods if not pod.gone and not pod.terminating]
-        if not self.over and len(living) < self.replicas:
+        if not self.over and (run is not None or len(living) < self.replicas):
             self.born += 1
-            self.pods.append(Pod(self, self.born, self.revision))
+            self.pods.append(Pod(self, self.born, self.revision, run or self.run_number))
 
     def note(self, text: str, who: str = "world") -> None:
         if len(self.trace) < _TRACE:
@@ -202,9 +221,20 @@ class World:
             elif self.checkpoint.last(COMMITS) <= committed:
                 self.holds.broken.append("I7: nothing is committed after the calm")
         else:
+            await self._runs_end(soon + another_pod + self.starts_within)
+
+    async def _runs_end(self, soon: float) -> None:
+        """The run under way ends; where there are more, so does each."""
+        assert self.batches is not None
+        while True:
+            run = self.run_number
             await asyncio.sleep(self.batches * (self.trigger + 1.0))
-            if self.checkpoint.ended_by is None:
-                self.holds.broken.append("I7: the job does not come to its end")
+            if run == self.run_number and self.checkpoint.ended_by is None:
+                self.holds.broken.append(f"I7: run {run} of the job does not come to its end")
+                return
+            if not self.plan.runs or self.run_number == _RUNS:
+                return
+            await asyncio.sleep(soon)
 
     def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""

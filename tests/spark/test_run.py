@@ -83,7 +83,7 @@ def test_a_checkpoint_that_another_cluster_has_claimed_is_refused(replicas: Repl
     assert "Use another checkpoint location or cluster id" in said
 
 
-def test_a_finished_job_is_not_run_again(tmp_path: Path) -> None:
+def test_a_finished_job_is_not_run_again_and_a_new_run_of_it_reads_what_came_since(tmp_path: Path) -> None:
     script = SCRIPT.replace(
         "spark.streams.awaitAnyTermination()", "q = spark.streams.active[0]; q.processAllAvailable(); q.stop()"
     )
@@ -93,7 +93,10 @@ def test_a_finished_job_is_not_run_again(tmp_path: Path) -> None:
     assert replicas.rows() == Counter("01234")
     replicas.feed()
     assert replicas.start().wait(PATIENCE) == 0
+    assert "to begin a new run, start it with --run-id" in replicas.logs()
     assert sum(replicas.rows().values()) == 5
+    assert replicas.start("--run-id", "next").wait(PATIENCE) == 0, replicas.logs()
+    assert replicas.rows() == Counter(str(number) for number in range(10)), "from the same checkpoint"
     said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
     assert said.returncode == 2
     assert "--cluster-id: job job of cluster job below" in said.stderr

@@ -43,5 +43,5 @@ async def _resume(where: Where) -> str:
                 raise SettingsError(
                     f"{job} has FINISHED: {found.reason}",
                     where="--cluster-id",
-                    remedy="Run it as another cluster, with checkpoints of its own",
+                    remedy="Begin a new run of it: understudy run --run-id with a new id",
                 )

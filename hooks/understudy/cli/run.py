@@ -89,6 +89,13 @@ def run(
     job_id: Annotated[
         str, typer.Option(help="What this cluster runs; another job id is refused.", show_default="the cluster id")
     ] = "",
+    run_id: Annotated[
+        str,
+        typer.Option(
+            help="Which run of the job this is: a run that has ended never runs again, a new id begins a new one.",
+            show_default="the run under way",
+        ),
+    ] = "",
     ha_dir: Annotated[
         Path | None,
         typer.Option(help="Where documents and proofs of life are kept.", show_default="~/.local/state/understudy"),
@@ -173,6 +180,9 @@ def run(
 
     Options of understudy come first, then those of spark-submit, then the script and its arguments.
 
+    A job that has FINISHED is left alone and 0 is the exit code, until a start brings a new --run-id: then it runs once more, from
+    the same checkpoints. One that is run on a schedule needs an id for each time, such as a date.
+
     Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
     batch job; 70 a part of this replica failed unexpectedly.
@@ -217,6 +227,7 @@ def run(
         standby_executors=standby_executors,
         standby_max_age=standby_max_age,
         tune=tune,
+        run_id=run_id,
     )
     if not listen and settings.in_cluster:
         listen = "[::]:8080"  # the pod's own network namespace; a NetworkPolicy says who may

@@ -9,22 +9,21 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from understudy import lead
 from understudy.clock import instant
 from understudy.driver import accumulators
 from understudy.driver.allowance import Allowance
+from understudy.driver.ending import LOST, Ending, Outcome
 from understudy.driver.fence_check import FenceCheck
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.importing import make_importable
 from understudy.driver.jvm import prepare
 from understudy.driver.leading import Leading
-from understudy.driver.outdated import first_line
 from understudy.driver.patches import install
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.stage import Stage
@@ -38,7 +37,6 @@ from understudy.messages import (
     SPEC_VARIABLE,
     Attached,
     DriverSpec,
-    Ended,
     Granted,
     Hello,
     Message,
@@ -51,9 +49,6 @@ from understudy.messages import (
 )
 from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
 from understudy.submit import all_settings, option
-
-#: Exit code of a driver that lost the right to write.
-LOST = 75
 
 
 class Channel:
@@ -88,25 +83,18 @@ class Channel:
                         raise AssertionError(f"a supervisor does not say {other}")
 
 
-def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
+def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outcome:
     script = Path(spec.script)
     gatekeeper: Gatekeeper
     allowance = Allowance(spec.rows_per_hour, spec.bytes_per_hour)
     rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
-
-    def refuse(error: UnderstudyError) -> NoReturn:
-        """End at once, from whichever thread: what cannot get better by another start, and must not be swallowed by the script."""
-        sys.stderr.write(f"understudy: {error}\n")
-        channel.say(Ended(error.exit_code, str(error), gatekeeper.asked, fatal=True))
-        with suppress(Exception):
-            sys.stdout.flush()
-        os._exit(error.exit_code)
-
-    check = FenceCheck(refuse)
+    check = FenceCheck(ending.refuse)
     gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held, check.writer)
     stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), check, channel.say, spec.executors)
+    ending.of_stage(stage)
 
     def attached(gateway: Any) -> None:
+        ending.attached(gateway)
         stage.attached(gateway.jvm)
         channel.say(Attached(_spark_version(), gateway.proc.pid))
 
@@ -118,37 +106,31 @@ def run(spec: DriverSpec, channel: Channel, alive: int) -> int:
     if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(stage, rehearsals), name="supervisor", daemon=True).start()
-    try:
-        code, error = _play(script, spec.arguments, stage.suspect)
-        if code == 0 and gatekeeper.asked:
-            stage.settle()  # a script that ends on a standby has its queries started, like everywhere, before it ends
-    except LeadershipLost as lost:
-        code, error = LOST, str(lost)
-    channel.say(Ended(code, error, gatekeeper.asked))
-    return code
+    return _play(script, spec.arguments, stage.suspect)
 
 
-def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> tuple[int, str]:
-    """Run the script as the interpreter would; its exit code, and the last line of what went wrong. ``failed`` gets the error."""
+def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> Outcome:
+    """Run the script as the interpreter would. ``failed`` gets what it raised."""
     sys.argv = [str(script), *arguments]
     try:
         run_as_main(script)
     except SystemExit as ended:
         match ended.code:
             case None:
-                return 0, ""
+                return Outcome(0)
             case int(code):
-                return code, "" if code == 0 else f"the script exited with code {code}"
+                code &= 0xFF  # what a parent sees of it
+                return Outcome(code, "" if code == 0 else f"the script exited with code {code}")
             case text:
                 sys.stderr.write(f"{text}\n")
-                return 1, str(text)
-    except (LeadershipLost, UnderstudyError):
-        raise
+                return Outcome(1, str(text))
+    except (LeadershipLost, UnderstudyError) as refused:
+        return Outcome.of(refused)
     except BaseException as error:  # noqa: BLE001 - reported as the interpreter would
         traceback.print_exc()
         failed(error)
-        return 1, first_line(error)
-    return 0, ""
+        return Outcome.of(error)
+    return Outcome(0)
 
 
 def run_as_main(script: Path) -> None:
@@ -188,13 +170,14 @@ def main() -> None:
         go_first(EXPENDABLE)
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
+    ending = Ending(channel.say)
+    ending.install()
     now = instant()
     channel.say(Hello(os.getpid(), now.boottime_ns, now.monotonic_ns, time_namespace()))
     os.environ[ALIVE_VARIABLE] = spec.alive
     try:
-        code = run(spec, channel, alive)
+        outcome = run(spec, channel, alive, ending)
     except UnderstudyError as error:
-        channel.say(Ended(error.exit_code, str(error), asked=False, fatal=True))
-        code = error.exit_code
-    sys.stdout.flush()
-    sys.exit(code)
+        outcome = Outcome.of(error)
+    ending.main_ended(outcome)
+    sys.exit(outcome.code)

@@ -21,6 +21,9 @@ _SIGNS = {
 }
 
 
+_TRACEBACK = "Traceback (most recent call last):"
+
+
 def outdated(error: BaseException) -> str:
     """What the error says has changed since the script began, in words; empty for an error of another kind.
 
@@ -32,4 +35,9 @@ def outdated(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
+    """What happened, in a line. Of an error in a Python function that Spark called, that is the end of the traceback within."""
+    first, *more = f"{type(error).__name__}: {error}".splitlines()
+    if not first.endswith(_TRACEBACK):
+        return first
+    raised = next((line for line in more if line and not line[0].isspace()), "")
+    return f"{first.removesuffix(_TRACEBACK).rstrip()} {raised}"

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.catalog import Catalog
@@ -69,6 +69,7 @@ def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tun
     _patch_reads(stage)
     _patch_views(stage)
     _patch_sessions(stage)
+    _patch_stop(stage)
     libraries.install(gatekeeper)
 
 
@@ -259,6 +260,16 @@ def _patch_sessions(stage: Stage) -> None:
 
     for name in ("getOrCreate", "create"):
         setattr(SparkSession.Builder, name, checked(vars(SparkSession.Builder)[name]))
+
+
+def _patch_stop(stage: Stage) -> None:
+    stock = SparkContext.stop
+
+    def stop(self: SparkContext) -> None:
+        stage.registry.context_stops()
+        stock(self)
+
+    _replace(SparkContext, "stop", stop)
 
 
 def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:

@@ -98,6 +98,15 @@ class Deferred:
     begun: threading.Event = field(default_factory=threading.Event)
     recovery: threading.Lock = field(default_factory=threading.Lock)
     recovered: int = 0
+    context_stopped: bool = False  # by the script, while this query ran: Spark calls that an exception
+
+    def failure(self) -> BaseException | None:
+        """The exception that was its end, if that was one; ``None`` while it runs. Asks the JVM."""
+        if self.query is None:
+            return self.error
+        if self.context_stopped or self.query.isActive:
+            return None
+        return self.query.exception()
 
     @property
     def session(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pyspark.sql.streaming import StreamingQuery
 
@@ -92,6 +92,12 @@ class QueryRegistry:
             self.real(each)
             each.begun.wait()
         return bool(pending)
+
+    def context_stops(self) -> None:
+        """The script stops its Spark context: what runs now is not said to have failed by that."""
+        for each in self.queries():
+            with suppress(Exception):  # of a JVM that is gone; the stop itself will tell
+                each.context_stopped = each.query is not None and each.query.isActive
 
     # Spark's side.
 

@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from understudy.driver.fence_check import FenceCheck
 from understudy.driver.first_commit import first_commit
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.outdated import first_line, outdated
+from understudy.driver.parallel import call_each
 from understudy.driver.queries import Deferred
 from understudy.driver.query_count import QueryCount
 from understudy.driver.query_registry import QueryRegistry
@@ -48,7 +48,6 @@ from understudy.messages import (
 
 #: How often a rightful leader restarts a query that met a predecessor's late write. More means someone outside the election.
 _CONFLICT_RESTARTS = 2
-
 
 #: A batch that ends within this many milliseconds is not cut off.
 _ALMOST_DONE_MS = 50
@@ -171,7 +170,7 @@ class Stage:
         if self._executors:
             threading.Thread(target=ask_for, args=(self._executors,), name="executors", daemon=True).start()
         if deferred:
-            threading.Thread(target=self._take_over, args=(deferred,), name="takeover").start()
+            threading.Thread(target=self._take_over, args=(deferred,), name="takeover", daemon=True).start()
 
     def reclaim(self) -> None:
         self._reclaim.set()
@@ -252,7 +251,7 @@ class Stage:
                 each.begun.set()
             return time.monotonic() - began
         claimed = time.monotonic() - began
-        starters = [threading.Thread(target=self._start_all, args=(each,)) for each in _in_line(deferred)]
+        starters = [threading.Thread(target=self._start_all, args=(each,), daemon=True) for each in _in_line(deferred)]
         for starter in starters:
             starter.start()
         for starter in starters:
@@ -313,11 +312,8 @@ class Stage:
     def _answers(self, roots: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """What claiming each root came to, all at once: in an object store a claim is several requests."""
         fence = self._jvm.dev.understudy.fence.Fence
-        if len(roots) < 2:
-            return {root: json.loads(fence.claim(root, conf)) for root, conf in roots.items()}
-        with ThreadPoolExecutor(max_workers=min(len(roots), 8)) as claimants:
-            said = claimants.map(fence.claim, roots.keys(), roots.values())
-            return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
+        said = call_each(lambda item: fence.claim(*item), list(roots.items()), at_most=8)
+        return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
 
     def _advise(self, deferred: Deferred) -> None:
         with suppress(Exception):  # advice is worth no failure: whatever cannot be read here, the start will tell

@@ -22,8 +22,10 @@ from understudy.fencing.claim import is_new
 from understudy.fencing.token import HIGHEST, NONE, Token
 from understudy.ha import ownership
 from understudy.ha import roots as claimed_roots
+from understudy.ha import runs as run_store
 from understudy.ha.generation import Generation
 from understudy.ha.roots import ClaimedRoots
+from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Part, Runs, UnderWay, named, part_of
 from understudy.redaction import presentable
 
 ENTRY = ownership.JOB
@@ -69,7 +71,7 @@ class Job:
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
     the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
-    that has led.
+    that has led. ``runs`` stands in an entry of its own, too: older replicas drop fields they do not know.
     """
 
     job: str
@@ -84,6 +86,14 @@ class Job:
     reason: str = ""
     generation: Generation = field(default_factory=Generation)
     claimed: ClaimedRoots = field(default_factory=ClaimedRoots)
+    runs: Runs = field(default_factory=Runs)
+
+    def part_of(self, run: str) -> Part:
+        """What a replica that was started for ``run`` may do."""
+        return part_of(run, self.runs, self.status.value, terminal=self.status.terminal)
+
+    def over_for(self, run: str) -> bool:
+        return isinstance(self.part_of(run), Over)
 
     def understood(self, where: str) -> Job:
         """This job, for whoever is going to lead it or to change its document.
@@ -124,7 +134,7 @@ class Job:
                 reason, where=document.name, remedy=_RESTORE, revision=document.revision
             ) from error
         claimed = ClaimedRoots.of(document.entries.get(claimed_roots.ENTRY), job.roots, job.token)
-        return replace(job, claimed=claimed, roots=claimed.all)
+        return replace(job, claimed=claimed, roots=claimed.all, runs=Runs.of(document))
 
 
 def _stored(document: Document) -> dict[str, object]:
@@ -133,6 +143,20 @@ def _stored(document: Document) -> dict[str, object]:
     if text is None:
         raise DocumentEmptied("the job's record is gone", where=document.name, remedy=_RESTORE)
     return codec.decode(_KIND, text, where=document.name, revision=document.revision)[1]
+
+
+def _content(document: Document | None, stored: Mapping[str, object], job: Job, wanted: Job) -> Content:
+    """What to write so that ``wanted`` stands where ``job`` does; fields of a newer release stay."""
+    body = {**stored, **wanted.body(), "nonce": uuid.uuid4().hex}
+    if stored and wanted.generation == job.generation:
+        body["generation"] = stored["generation"]
+    entries: dict[str, str | None] = {
+        ENTRY: codec.encode(_KIND, _VERSION, body),
+        claimed_roots.ENTRY: wanted.claimed.encode(),
+    }
+    if wanted.runs != job.runs:
+        entries[run_store.ENTRY] = wanted.runs.encode(document)
+    return Content(entries, None if document is None else document.leader, {"understudy.dev/document": "job"})
 
 
 def _from_body(body: Mapping[str, object]) -> Job:
@@ -188,6 +212,8 @@ class JobStore:
         above: Token = NONE,
         *,
         came_up: bool = True,
+        run: str = "",
+        now: float = 0.0,
     ) -> Job:
         """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
 
@@ -197,19 +223,30 @@ class JobStore:
 
         Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
-        A job that has ended stays as it is: the caller reads its status. ``floor`` is asked for a missing document, which is
+        ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
+        asks ``over_for``. Another run begins with its failures forgotten. ``floor`` is asked for a missing document, which is
         a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
         repeat it.
         """
 
         def next_attempt(job: Job) -> Job:
-            if job.status.terminal:
+            part = job.part_of(run)
+            if isinstance(part, Over):
                 return job
             generation.check(job.generation)
             last = max(job.token, above)
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
             leads = generation if came_up or job.token == NONE else job.generation
-            return replace(job, token=token, holder=holder, script=self._script, generation=leads)
+            led = replace(job, token=token, holder=holder, script=self._script, generation=leads)
+            match part:
+                case Joins() if job.token == NONE:
+                    return replace(led, runs=Runs(run, now, int(token)))
+                case Joins():
+                    return replace(led, runs=named(job.runs, run))
+                case Begins() | UnderWay():
+                    ended = job.status.value if job.status.terminal else SUPERSEDED
+                    runs = job.runs.next(run, ended, int(token), now)
+                    return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs)
 
         # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, floor)
@@ -247,13 +284,18 @@ class JobStore:
         except DocumentTooLarge:
             return await self._update(token, lambda job: counted(job, ""))
 
-    async def end(self, token: Token, status: Status, reason: str) -> Job:
-        """The job as it is then: RUNNING if somebody has resumed it while nobody knew whether our FAILED had landed."""
+    async def end(self, token: Token, status: Status, reason: str, now: float = 0.0) -> Job:
+        """The job as it is then, ended at ``now`` (s since 1970).
+
+        RUNNING if somebody has resumed it while nobody knew whether our FAILED had landed.
+        """
 
         def ended(job: Job, why: str) -> Job:
             # whoever ends a job as FAILED has counted a failure before; only `resume` forgets them
             resumed = status is Status.FAILED and not job.failures
-            return job if resumed else replace(job, status=status, reason=why)
+            if resumed:
+                return job
+            return replace(job, status=status, reason=why, runs=replace(job.runs, ended=now))
 
         try:
             return await self._update(token, lambda job: ended(job, presentable(reason)))
@@ -270,7 +312,9 @@ class JobStore:
 
         def running(job: Job) -> Job:
             found.append(job)
-            return replace(job, status=Status.RUNNING, failures=()) if job.status is Status.FAILED else job
+            if job.status is not Status.FAILED:
+                return job
+            return replace(job, status=Status.RUNNING, failures=(), runs=replace(job.runs, ended=0.0))
 
         await self._update(HIGHEST, running)
         return found[-1]
@@ -293,13 +337,7 @@ class JobStore:
             wanted = change(job)
             if wanted == job:
                 return job
-            body = {**stored, **wanted.body(), "nonce": uuid.uuid4().hex}  # a newer release's fields stay
-            if stored and wanted.generation == job.generation:
-                body["generation"] = stored["generation"]
-            value = codec.encode(_KIND, _VERSION, body)
-            entries = {ENTRY: value, claimed_roots.ENTRY: wanted.claimed.encode()}
-            leader = None if document is None else document.leader
-            sent = Content(entries, leader, {"understudy.dev/document": "job"})
+            sent = _content(document, stored, job, wanted)
             outcome = await (
                 self._store.create(self.name, sent) if document is None else self._store.replace(document, sent)
             )

@@ -6,6 +6,7 @@ The order is the protocol's: lock, job document, and the roots last, by the driv
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,19 +49,27 @@ class JobClaims:
     ) -> Job | None:
         """The job under a new token of ``epoch`` or above, and above ``above``; ``None`` when the lock is lost on the way.
 
-        A job that has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
+        A job whose run has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
         ``Superseded`` when a newer generation has led.
         """
+        run = self.settings.run_id
         for _ in range(_RAISES):
             try:
                 job = await self.jobs.begin_attempt(
-                    epoch, self.holder, self._known_without_job, generation, above, came_up=came_up
+                    epoch,
+                    self.holder,
+                    self._known_without_job,
+                    generation,
+                    above,
+                    came_up=came_up,
+                    run=run,
+                    now=time.time(),
                 )
             except LeadershipLost:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
             else:
-                if job.status.terminal or (found := await self._claim_floor(job.token)) is None:
+                if job.over_for(run) or (found := await self._claim_floor(job.token)) is None:
                     return job
                 met = found
             raised = await lock.raise_above(met.epoch)
@@ -100,7 +109,7 @@ class JobClaims:
         ``DocumentUnreadable`` when the job's status is unknown here.
         """
         job = await self.jobs.read()
-        if job is not None and job.status.terminal:
+        if job is not None and job.over_for(self.settings.run_id):
             raise JobFailed("the job has ended, and nobody leads it", where=self.jobs.name)
         if job is not None:
             generation.check(job.understood(self.jobs.name).generation)

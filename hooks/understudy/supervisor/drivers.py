@@ -15,7 +15,7 @@ from pathlib import Path
 
 from understudy.clock import Clock, instant
 from understudy.election.facts import Grant
-from understudy.errors import DocumentError, LeadershipLost, ScriptProblem, UnderstudyError
+from understudy.errors import DocumentError, LeadershipLost, UnderstudyError
 from understudy.events import Log
 from understudy.ha.job import Job, JobStore
 from understudy.ha.replicas import lacks_queries
@@ -32,12 +32,14 @@ from understudy.messages import (
     Standing,
     Started,
     Starting,
+    StillRunning,
     Suspend,
     Suspended,
 )
 from understudy.processes import time_namespace
 from understudy.supervisor import restart
 from understudy.supervisor.child import Driver
+from understudy.supervisor.driver_end import Completed, Failed, Refused, how_it_ended
 from understudy.supervisor.freshness import Due, Freshness
 from understudy.supervisor.happenings import Aged, Died, Exited, Finished, Happening, Heard, JobEnded
 from understudy.supervisor.health import Health
@@ -65,10 +67,6 @@ _LOOK_AGAIN = 0.25
 _NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
 #: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
 _SAID_NOTHING = (False, "", "")
-
-
-def _how_it_ended(status: int) -> str:
-    return f"the driver ended with status {status}" if status >= 0 else f"the driver was killed by signal {-status}"
 
 
 class Drivers:
@@ -132,7 +130,7 @@ class Drivers:
             leader = self._leader_elsewhere()
             with suppress(DocumentError):
                 job = await self._jobs.read()
-                if job is not None and job.status.terminal:
+                if job is not None and job.over_for(self._settings.run_id):
                     self._happen(JobEnded(job))
                     return
                 if leader is not None and job is not None and job.holder == leader and job.serving == job.token:
@@ -216,12 +214,10 @@ class Drivers:
             case Roots(roots):
                 await self._note_came_up()
                 await self._note(self._jobs.claims(token, tuple(roots)))
-            case Advice(text):
-                self._log.say("advice", text)
+            case Advice() | StillRunning() | Ended():
+                self._tell_of_script(message)
             case Starting() | Running() | Started() | Committed():
                 await self._note_takeover(driver, message)
-            case Ended(code, error):
-                self._log.say("script-ended", error or "the script ended", code=code)
             case other:
                 driver.kill_now(f"a driver does not say {other}")
 
@@ -245,6 +241,15 @@ class Drivers:
                 told = f"batch {batch} of {root}"
                 self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
                 await self._note(self._jobs.serving(token, time.time()))
+
+    def _tell_of_script(self, message: Advice | StillRunning | Ended) -> None:
+        match message:
+            case Advice(text):
+                self._log.say("advice", text)
+            case StillRunning(what):
+                self._log.say("still-running", f"the script's main thread has ended; the driver waits for {what}")
+            case Ended(code, error):
+                self._log.say("script-ended", error or "the script ended", code=code)
 
     async def _note_standing(self, driver: Driver, standing: Standing) -> None:
         await self._note_came_up()
@@ -346,32 +351,23 @@ class Drivers:
 
     async def exited(self, driver: Driver, status: int) -> None:
         """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
-        ended, why = driver.ended, driver.killed_because
+        end = how_it_ended(driver.ended, status, driver.killed_because, memory_was_short=driver.memory_was_short)
         await self.bury(by_itself=self._term.epoch is None)
-        reason = (ended.error if ended is not None else "") or why or _how_it_ended(status)
-        if driver.memory_was_short and (ended is None or ended.code != 0):
-            reason += "; meanwhile the kernel has killed processes of this machine for want of memory"
-        if ended is not None and (ended.fatal or (ended.code == 0 and not ended.asked)):
-            self._refuse(ended)
+        match end:
+            case Refused(error) if self._term.epoch is not None or self._leader_elsewhere() is None:
+                raise error  # a living leader's standby goes on
+            case Completed() if self._term.epoch is not None:
+                self._happen(Finished(self._term.token))
+            case Completed() | Failed() | Refused():
+                await self._died(end.reason)
+
+    async def _died(self, reason: str) -> None:
         if self._term.epoch is None:
             self._standby_failures += 1
             self._standing = replace(_NOT_REHEARSED, reason=f"its script ended: {reason}")
             self._log.say("standby-ended", reason, failures=self._standby_failures)
             await self.publish()
             self.respawn(restart.backoff(self._standby_failures, self._settings.restart_delay))
-        elif ended is not None and ended.code == 0:
-            self._happen(Finished(self._term.token))
         else:
             self._log.say("driver-died", reason, epoch=self._term.epoch)
             self._happen(Died(reason, self._term.token))
-
-    def _refuse(self, ended: Ended) -> None:
-        """A script that cannot be run here, or that never asks for anything, ends this replica. A living leader's standby goes on."""
-        if self._term.epoch is None and self._leader_elsewhere() is not None:
-            return
-        if ended.code == 0:
-            remedy = "Start a streaming query, or write a result"
-            raise ScriptProblem("the script ended without starting a query or writing anything", remedy=remedy)
-        error = UnderstudyError(ended.error)
-        error.exit_code = ended.code
-        raise error

@@ -77,7 +77,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class JobEnded:
-    """Another replica brought the job to its end."""
+    """Our run has ended, as ``job`` shows it."""
 
     job: Job
 
@@ -90,8 +90,15 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
+class MetRun:
+    """Another run of the job than ours is under way, and its leader lives."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     why: str
 
 
-Happening = Led | Lost | Heard | Exited | Died | RestartDue | Aged | Finished | JobEnded | Met | Stop
+Happening = Led | Lost | Heard | Exited | Died | RestartDue | Aged | Finished | JobEnded | Met | MetRun | Stop

@@ -11,12 +11,14 @@ from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, 
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
+from understudy.supervisor.ended import in_utc
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
-    leader; ``None`` if there is none.
+    leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
+    and ``run_ended`` in seconds since 1970, ``None`` if not known.
     """
 
     cluster: str
@@ -30,12 +32,15 @@ class Picture:
     failures: int
     replicas: list[Replica]
     problems: list[str]
+    run: str = ""
+    run_began: float | None = None
+    run_ended: float | None = None
 
     def lines(self, now: float) -> list[str]:
         width = max((len(each.name) for each in self.replicas), default=8) + 2
         age = "none yet" if self.commit_age_s is None else f"{self.commit_age_s:.1f} s ago"
         out = [
-            f"cluster {self.cluster}   job {self.job}   {self.status}",
+            f"cluster {self.cluster}   job {self.job}   {self.status}{self._run()}",
             f"leader  {self.leader or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
             "",
@@ -51,6 +56,13 @@ class Picture:
                 note = f"{lacks}; {note}" if note else lacks
             out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{note}".rstrip())
         return out + [f"problem: {problem}" for problem in self.problems]
+
+    def _run(self) -> str:
+        if self.run_ended is not None:
+            when = f"ended {in_utc(self.run_ended)}"
+        else:
+            when = "" if self.run_began is None else f"began {in_utc(self.run_began)}"
+        return "".join(f"   {each}" for each in (f"run {self.run}" if self.run else "", when) if each)
 
     def _address(self) -> str:
         """Where the leader's probes are reached."""
@@ -97,6 +109,9 @@ async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: s
         failures=len(job.failures) if job is not None else 0,
         replicas=[_as_the_lock_says(each, leader) for each in replicas] if record is not None else replicas,
         problems=problems,
+        run=job.runs.run if job is not None else "",
+        run_began=(job.runs.began or None) if job is not None else None,
+        run_ended=(job.runs.ended or None) if job is not None else None,
     )
 
 

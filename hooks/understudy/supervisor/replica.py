@@ -34,10 +34,12 @@ from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.ownership import refuse_foreign
 from understudy.ha.replicas import ReplicaStore
+from understudy.ha.runs import UnderWay
 from understudy.messages import ClaimRefused, Outdated, Reclaim
 from understudy.supervisor import restart
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.drivers import Drivers
+from understudy.supervisor.ended import end_of, run_begins, run_under_way
 from understudy.supervisor.happenings import (
     Aged,
     Died,
@@ -49,6 +51,7 @@ from understudy.supervisor.happenings import (
     Led,
     Lost,
     Met,
+    MetRun,
     RestartDue,
     Stop,
 )
@@ -163,7 +166,7 @@ class Replica:
         await self._replicas.join(self._settings.job)
         await self._refuse_foreign_lock()
         job = await self._jobs.read()
-        if job is not None and job.status.terminal:
+        if job is not None and job.over_for(self._settings.run_id):
             return self._already_ended(job)
         if job is not None:
             self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
@@ -178,7 +181,10 @@ class Replica:
         self._tasks.watch("the look for another workload", self._look_for_intruders)
         self._tasks.watch("the note of commits", self._drivers.note_commits)
         self._tasks.watch("the look after a standby's age", self._drivers.look_after_age)
-        self._drivers.respawn()
+        if job is not None and isinstance(job.part_of(self._settings.run_id), UnderWay):
+            self._tasks.watch("the look for another run", self._look_for_another_run)
+        else:
+            self._drivers.respawn()
         return await self._handle()
 
     async def _give_up(self, reason: UnderstudyError) -> None:
@@ -212,6 +218,17 @@ class Replica:
         if workload := self._place.workload:
             pause = self._settings.timings.retry
             self._happenings.put_nowait(Met(await intruder(lambda: self._elector.view, workload, pause)))
+
+    async def _look_for_another_run(self) -> None:
+        """Stand by only once no leader of another run lives; until then a driver would rehearse what is not ours."""
+        settings = self._settings
+        met = await run_under_way(
+            self._jobs, settings.run_id, lambda: self._elector.view, self._holder, settings.timings.retry
+        )
+        if met is not None:
+            self._happenings.put_nowait(MetRun(met))
+        elif self._seat.driver is None:
+            self._drivers.respawn()
 
     async def _handle(self) -> int:
         said = ""
@@ -255,7 +272,13 @@ class Replica:
                     where="--cluster-id",
                     remedy="Give each workload a cluster id of its own, or delete the other one first",
                 )
-            case Met():
+            case MetRun(run) if self._term.epoch is None:
+                raise IdentityConflict(
+                    f"run {run} of this job is under way, and its leader lives",
+                    where="--run-id",
+                    remedy=f"Wait until it has ended; or give --run-id {run} for one more replica of it",
+                )
+            case Met() | MetRun():
                 pass  # it led while we did not; now we do, so it is gone
         return None
 
@@ -326,13 +349,15 @@ class Replica:
             return False
         if job is None or self._term.grant is not grant:
             return False
-        if job.status.terminal:
+        if job.over_for(self._settings.run_id):
             self._ended_job = job
             return True
         self._term.epoch, self._term.token = job.token.epoch, job.token
         seconds = round(time.monotonic() - began, 4)
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)
+        if job.runs.run and job.runs.first == int(job.token):
+            self._log.say("run-begins", run_begins(job.runs), epoch=job.token.epoch)
         return True
 
     def _leads_under(self, token: Token) -> bool:
@@ -432,7 +457,7 @@ class Replica:
 
     async def _end_job(self, status: Status, reason: str) -> int | None:
         try:
-            job = await self._jobs.end(self._term.token, status, reason)
+            job = await self._jobs.end(self._term.token, status, reason, time.time())
         except LeadershipLost as lost:
             await self._step_down(str(lost))
             return None
@@ -451,12 +476,11 @@ class Replica:
         await self._elector.release(successor)
 
     def _already_ended(self, job: Job) -> int:
-        remedy = ". Mend the cause, then understudy resume lets it run again" if job.status is Status.FAILED else ""
-        said = f"job {job.job} is {job.status}: {job.reason}"
-        self._log.say("job-ended", f"{said}{remedy}", status=job.status.value)
-        if job.status is Status.FINISHED:
-            self.health.finished(said)
-        return 0 if job.status is Status.FINISHED else JobFailed.exit_code
+        end = end_of(job, self._settings.run_id)
+        self._log.say("job-ended", end.sentence, status=end.status)
+        if end.exit_code == 0:
+            self.health.finished(end.sentence)
+        return end.exit_code
 
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
@@ -504,6 +528,6 @@ class Replica:
             raise
         except JobFailed:
             job = await self._jobs.read()
-            if job is not None and job.status.terminal:  # else it was resumed just now
+            if job is not None and job.over_for(self._settings.run_id):  # else it was resumed just now
                 self._happenings.put_nowait(JobEnded(job))
             raise

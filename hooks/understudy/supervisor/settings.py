@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.errors import ScriptProblem, SettingsError
+from understudy.ha.runs import check_run_id
 from understudy.settings import Names, Timings, check_id
 
 LOCKS = ("file", "lease", "configmap", "multi")
@@ -22,7 +23,7 @@ class RunSettings:
     for the pod's own.
     ``checkpoints``: where a query without a checkpoint location of its own gets one. ``scratch``: where rehearsals write; empty for
     this machine's disk, which executors on other machines do not reach. ``standby_executors``: how many a standby keeps warm where
-    executors are pods.
+    executors are pods. ``run_id``: which run of the job this replica is for; empty for the one under way.
     """
 
     script: Path
@@ -49,10 +50,12 @@ class RunSettings:
     standby_executors: int = 1
     standby_max_age: float = 3600.0
     tune: bool = False
+    run_id: str = ""
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
         check_id(self.job, "--job-id")
+        check_run_id(self.run_id)
         if self.names.collide:
             raise SettingsError(
                 f"{self.names.job_document} is the name of another document",

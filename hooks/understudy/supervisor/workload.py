@@ -70,15 +70,22 @@ class Rollout:
 
 async def intruder(view: Callable[[], ElectionView], workload: str, pause: float) -> str:
     """The other workload that leads our cluster id, once its leader was seen to renew; looks every ``pause`` seconds."""
+    return (await seen_renewing(view, lambda now: now.workload not in ("", workload), pause)).workload
+
+
+async def seen_renewing(
+    view: Callable[[], ElectionView], interesting: Callable[[ElectionView], bool], pause: float
+) -> ElectionView:
+    """The view in which a leader that is ``interesting`` has renewed since it was first seen; looks every ``pause`` seconds."""
     first: ElectionView | None = None  # in which this leader was seen
     while True:
         now = view()
-        if now.leader is None or now.workload in ("", workload):
+        if now.leader is None or not interesting(now):
             first = None
         elif first is None or first.leader != now.leader:
             first = now
         elif first.revision != now.revision:
-            return now.workload
+            return now
         await asyncio.sleep(pause)
 
 

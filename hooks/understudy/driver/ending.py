@@ -1,0 +1,218 @@
+"""The end of a script: what must be over before the supervisor hears of it, and whether it was a good end.
+
+The interpreter ends in this order: the main thread; every other thread that is no daemon; exit handlers (``atexit``), the last
+registered one first. ``Ended`` is sent by the handler that was registered before the script's first line, so it is the last to
+run: by then nothing of the script's is left but daemon threads. A script that calls ``os._exit`` chooses to skip all that, and
+``Ended`` is sent from there.
+
+*Not* guaranteed: that the process ends. A thread or an exit handler that hangs keeps it, as it keeps plain Python; the
+supervisor is told what it waits for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from understudy.driver.outdated import first_line
+from understudy.driver.queries import Deferred
+from understudy.driver.stage import Stage
+from understudy.errors import LeadershipLost, UnderstudyError
+from understudy.messages import Advice, Ended, Message, StillRunning
+from understudy.processes import is_exiting
+
+#: Exit code of a driver that lost the right to write.
+LOST = 75
+
+#: Seconds between two looks at what keeps a process whose script's main thread has ended.
+_LOOK = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a script ended. ``code`` as the shell would see it; ``fatal``: starting the script again would change nothing."""
+
+    code: int
+    error: str = ""
+    fatal: bool = False
+
+    @classmethod
+    def of(cls, error: BaseException) -> Outcome:
+        match error:
+            case LeadershipLost():
+                return cls(LOST, str(error))
+            case UnderstudyError():
+                return cls(error.exit_code, str(error), fatal=True)
+            case _:
+                return cls(1, first_line(error))
+
+
+class Ending:
+    """``install`` before anything of the script's, ``main_ended`` after its last line."""
+
+    def __init__(self, say: Callable[[Message], None]) -> None:
+        self._say = say
+        self._exit_now = os._exit
+        self._pid = os.getpid()  # a forked child inherits exit handlers, and has no say here
+        self._stage: Stage | None = None
+        self._gateways: list[Any] = []
+        self._outcome = Outcome(1, "the driver failed before the script's end")
+        self._raised_in_thread: BaseException | None = None
+        self._lock = threading.Lock()
+        self._exiting = False
+        self._said = threading.Event()
+
+    def install(self) -> None:
+        atexit.register(self._last_word)
+        self._patch_exit()
+        self._patch_excepthook()
+
+    def of_stage(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def attached(self, gateway: Any) -> None:
+        self._gateways.append(gateway)
+
+    def main_ended(self, outcome: Outcome) -> None:
+        """The script's main thread is through; others may go on, and start queries."""
+        self._outcome = outcome
+        atexit.register(self._threads_ended)
+        threading.Thread(target=self._tell_what_runs, name="ending", daemon=True).start()
+
+    def refuse(self, error: UnderstudyError) -> NoReturn:
+        """End at once, from any thread: what cannot get better by another start, and must not be swallowed by the script."""
+        sys.stderr.write(f"understudy: {error}\n")
+        self._outcome = Outcome.of(error)
+        self._last_word()
+        self._exit_now(error.exit_code)
+
+    # The rest runs while the interpreter ends.
+
+    def _threads_ended(self) -> None:
+        """The first exit handler to run. A script that ends on a standby has its queries started, like everywhere, before it ends."""
+        if os.getpid() != self._pid:
+            return
+        self._settle()
+        self._exiting = True
+
+    def _settle(self) -> None:
+        if self._outcome.code != 0 or self._stage is None or not self._stage.gatekeeper.asked:
+            return
+        try:
+            self._stage.settle()
+        except BaseException as error:  # noqa: BLE001 - reported as if the script's last line had raised it
+            if not isinstance(error, LeadershipLost):
+                traceback.print_exc()
+            self._outcome = Outcome.of(error)
+
+    def _last_word(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._said.is_set():
+                return
+            self._said.set()
+        _flush()
+        outcome = self._judged()
+        asked = self._stage is not None and self._stage.gatekeeper.asked
+        self._say(Ended(outcome.code, outcome.error, asked, outcome.fatal))
+
+    def _judged(self) -> Outcome:
+        """Exit code 0 is believed only of a script whose JVM lives and whose queries all ended well, or run."""
+        if self._outcome.code != 0 or self._stage is None:
+            return self._outcome
+        if self._raised_in_thread is not None:
+            return Outcome.of(self._raised_in_thread)
+        if any(_ends(gateway) for gateway in self._gateways):
+            return Outcome(1, "the script ended with exit code 0 after its JVM had died")
+        try:
+            failed = failures(self._stage.registry.queries())
+        except Py4JNetworkError as error:
+            return Outcome(1, f"the JVM does not say how the script's queries ended: {first_line(error)}")
+        if failed:
+            told = "; ".join(failed)
+            return Outcome(
+                1, f"the script ended with exit code 0, and the last end of a query was an exception: {told}"
+            )
+        return self._outcome
+
+    def _tell_what_runs(self) -> None:
+        told = ""
+        while not self._said.wait(_LOOK):
+            now = "its exit handlers (atexit)" if self._exiting else ", ".join(_threads())
+            if now not in ("", told):
+                told = now
+                self._say(StillRunning(now))
+
+    def _patch_exit(self) -> None:
+        stock = self._exit_now
+
+        def _exit(status: int) -> NoReturn:
+            if os.getpid() == self._pid and not self._said.is_set():
+                code = status & 0xFF
+                self._outcome = Outcome(code, "" if code == 0 else f"the script exited with code {code}")
+                self._threads_ended()
+                self._last_word()
+            stock(status)
+
+        os._exit = _exit
+
+    def _patch_excepthook(self) -> None:
+        stock = threading.excepthook
+
+        def hook(raised: threading.ExceptHookArgs) -> None:
+            match raised.exc_value:
+                case LeadershipLost() | UnderstudyError() as error:
+                    self._raised_in_thread = error
+                case SystemExit(code=code) if code:
+                    name = raised.thread.name if raised.thread is not None else "a thread"
+                    self._say(Advice(f"sys.exit({code!r}) in {name} ended that thread only, as Python has it"))
+                case _:
+                    pass
+            stock(raised)
+
+        threading.excepthook = hook
+
+
+def failures(queries: Sequence[Deferred]) -> list[str]:
+    """The queries whose last end was an exception, in words: of those that were started again the last start counts."""
+    last = [each for number, each in enumerate(queries) if not any(map(_replacing(each), queries[number + 1 :]))]
+    return [f"query {each.name}: {first_line(error)}" for each in last if (error := each.failure()) is not None]
+
+
+def _replacing(query: Deferred) -> Callable[[Deferred], bool]:
+    return lambda later: later.replaces(query)
+
+
+def _ends(gateway: Any) -> bool:
+    """Whether the JVM behind ``gateway`` has died or is about to: Python sees its sockets close some time before."""
+    if gateway.proc.poll() is not None or is_exiting(gateway.proc.pid):
+        return True
+    try:
+        return bool(gateway.jvm.org.apache.spark.util.ShutdownHookManager.inShutdown())
+    except (Py4JError, OSError):  # a script may close the gateway; the kernel says that the JVM lives
+        return is_exiting(gateway.proc.pid)
+
+
+def _threads() -> list[str]:
+    main = threading.main_thread()
+    return [f"thread {each.name}" for each in threading.enumerate() if each is not main and not each.daemon]
+
+
+def _flush() -> None:
+    """A reader of our output that is gone costs no job its end: what cannot be written any more goes nowhere."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1 if stream is sys.stdout else 2)
+            os.close(nowhere)

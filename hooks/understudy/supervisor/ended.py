@@ -1,0 +1,80 @@
+"""What a replica says, and ends with, when the run it was started for has ended; and whether another one is under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from understudy.election.facts import ElectionView
+from understudy.errors import IdentityConflict, JobFailed
+from understudy.ha.job import Job, JobStore, Status
+from understudy.ha.runs import SUPERSEDED, Over, PastRun, Runs, UnderWay
+from understudy.supervisor.workload import seen_renewing
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    status: str
+    sentence: str
+    exit_code: int
+
+
+def end_of(job: Job, run: str) -> End:
+    """The end of ``run``, in a sentence with its remedy. A job that has been resumed meanwhile is shown as it is, RUNNING."""
+    match job.part_of(run):
+        case Over(past) if past.run == job.runs.run:
+            return End(
+                past.status, f"job {job.job} is {past.status}: {job.reason}{_when(past)}. {_remedy(past)}", _code(past)
+            )
+        case Over(past):
+            since = f"run {job.runs.run} has begun since" if job.runs.run else "another run has begun since"
+            return End(
+                past.status, f"run {past.run} of job {job.job} is {past.status}{_when(past)}; {since}", _code(past)
+            )
+        case _:
+            return End(job.status.value, f"job {job.job} is {job.status}: {job.reason}", JobFailed.exit_code)
+
+
+def _when(past: PastRun) -> str:
+    facts = [f"run {past.run}"] if past.run else []
+    if past.ended:
+        facts.append(f"ended {in_utc(past.ended)}")
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def _remedy(past: PastRun) -> str:
+    if past.status == Status.FAILED:
+        return "Fix the cause, then understudy resume lets it run again"
+    return "Nothing of it runs again; to begin a new run, start it with --run-id and a new id"
+
+
+def _code(past: PastRun) -> int:
+    if past.status == SUPERSEDED:
+        return IdentityConflict.exit_code
+    return 0 if past.status == Status.FINISHED else JobFailed.exit_code
+
+
+async def run_under_way(
+    jobs: JobStore, run: str, view: Callable[[], ElectionView], holder: str, pause: float
+) -> str | None:
+    """The id of another run than ``run`` once its leader was seen to renew; ``None`` once there is no other run under way.
+
+    Looks every ``pause`` seconds. While no leader lives this waits: then whoever takes the lock decides.
+    """
+    await seen_renewing(view, lambda now: now.leader != holder, pause)
+    job = await jobs.read()
+    part = None if job is None else job.part_of(run)
+    return part.run if isinstance(part, UnderWay) else None
+
+
+def run_begins(runs: Runs) -> str:
+    last = runs.past[-1] if runs.past else None
+    if last is None or last.status != SUPERSEDED:
+        return f"run {runs.run} begins"
+    return f"run {runs.run} begins; run {last.run} had not ended, and none of its replicas was left"
+
+
+def in_utc(seconds: float) -> str:
+    """``seconds`` since 1970, for people."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
