@@ -68,6 +68,7 @@ class Endings:
     restart_window: int
     restart_delay: float
     stop_patience: float
+    takeover_timeout: int
     grace: int
 
 
@@ -209,6 +210,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
             restart_window=it.at_least("restartWindow", 1),
             restart_delay=it.seconds("restartDelay"),
             stop_patience=it.seconds("stopPatience"),
+            takeover_timeout=it.at_least("takeoverTimeout", 1),
             grace=it.at_least("terminationGracePeriod", 1),
         ),
         tune=it.value("tune"),

@@ -61,6 +61,7 @@ def _endings(endings: Endings) -> list[str]:
     return [
         *("--restart-attempts", str(endings.restart_attempts), "--restart-window", str(endings.restart_window)),
         *("--restart-delay", f"{endings.restart_delay:g}", "--stop-patience", f"{endings.stop_patience:g}"),
+        *("--takeover-timeout", str(endings.takeover_timeout)),
     ]
 
 

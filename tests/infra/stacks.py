@@ -104,6 +104,7 @@ def _endings(draw: st.DrawFn) -> dict[str, Any]:
         "restartWindow": draw(st.integers(1, 86_400)),
         "restartDelay": draw(st.sampled_from(["1", "0.25", "60"])),
         "stopPatience": str(patience),
+        "takeoverTimeout": draw(st.integers(1, 3600)),
         "terminationGracePeriod": max(10, 2 * patience + 8) + draw(st.integers(0, 60)),
         "rehearseRounds": draw(st.integers(1, 99)),
         "rehearseEvery": draw(st.integers(1, 600)),

@@ -344,6 +344,7 @@ def test_a_replica_is_told_every_option_that_a_stack_has_a_key_for(stack: Settin
     told = command.commands[name].make_context(name, words).params
     endings, rehearsals = stack.run.endings, stack.run.rehearsals
     assert (told["stop_patience"], told["restart_delay"]) == (endings.stop_patience, endings.restart_delay)
+    assert told["takeover_timeout"] == endings.takeover_timeout
     assert (told["restart_window"], told["restart_attempts"]) == (endings.restart_window, endings.restart_attempts)
     assert (told["rehearse_rounds"], told["rehearse_every"]) == (rehearsals.rounds, rehearsals.every)
     assert (told["rehearse_rows"], told["rehearse_bytes"]) == (rehearsals.rows, rehearsals.bytes)

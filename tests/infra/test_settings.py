@@ -58,6 +58,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("timings", {"timings": {"lease": 20.5}}, "whole seconds"),
     ("restartDelay", {"restartDelay": "0"}, "seconds, above 0"),
     ("stopPatience", {"stopPatience": "soon"}, "seconds, above 0"),
+    ("takeoverTimeout", {"takeoverTimeout": 0}, "at least 1"),
     ("terminationGracePeriod", {"stopPatience": "30"}, "For example 68"),
     ("terminationGracePeriod", {"terminationGracePeriod": 5}, "For example 10"),
     ("rehearseRounds", {"rehearseRounds": 0}, "at least 1"),
