@@ -66,7 +66,7 @@ def test_an_api_server_that_cannot_be_reached(cluster: Cluster, job: Job) -> Non
     nowhere = replace(job, environment=({"name": "KUBERNETES_SERVICE_HOST", "value": "203.0.113.1"},))
     cluster.apply(job.namespace, deployments.deployment(nowhere))
     code, said = last_words(cluster, job)
-    assert code == 4
+    assert code == 8
     assert "the API server does not answer" in said
     assert "NetworkPolicy" in said
 
@@ -74,7 +74,7 @@ def test_an_api_server_that_cannot_be_reached(cluster: Cluster, job: Job) -> Non
 def test_a_namespace_that_is_not_the_pods_own(cluster: Cluster, job: Job) -> None:
     cluster.apply(job.namespace, deployments.deployment(replace(job, options=("--namespace", "elsewhere"))))
     code, said = last_words(cluster, job)
-    assert code == 4
+    assert code == 7
     assert "HA Role of namespace elsewhere, and check --namespace" in said
     assert untouched(cluster, job)
 
@@ -87,7 +87,7 @@ def test_a_role_that_does_not_let_it_read_or_write_documents(cluster: Cluster, j
             rule["verbs"] = [each for each in rule["verbs"] if each != verb]
     cluster.apply(job.namespace, role, deployments.deployment(job))
     code, said = last_words(cluster, job)
-    assert code == 4
+    assert code == 7
     assert f"may not {verb} configmaps {job.namespace}/refused-replicas" in said
     assert (
         f"Add {verb} on configmaps with resourceNames [refused-replicas] to the HA Role of namespace {job.namespace}"

@@ -8,10 +8,13 @@
     ├── DocumentError           (exit 4)
     │   ├── DocumentUnreadable           stored bytes cannot be understood: never taken for "free" or "no job"
     │   ├── DocumentTooLarge             refused before the server would
-    │   └── DocumentEmptied              content is gone while a floor says there was some
+    │   ├── DocumentEmptied              content is gone while a floor says there was some
+    │   ├── AccessDenied    (exit 7) the API server knows us, and we may not do that
+    │   └── ServerUnreachable (exit 8) the API server does not answer
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
     ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
     ├── JobFailed               (exit 1) the job used up its restarts
+    ├── JobNotBegun             (exit 9) no replica has ever led this job
     └── InternalError          (exit 70) a part of this replica failed in a way nothing was prepared for
 
     LeadershipLost (BaseException)       this replica may not write any more
@@ -62,6 +65,18 @@ class DocumentTooLarge(DocumentError):
 
 class DocumentEmptied(DocumentError):
     pass
+
+
+class AccessDenied(DocumentError):
+    exit_code = 7
+
+
+class ServerUnreachable(DocumentError):
+    exit_code = 8
+
+
+class JobNotBegun(UnderstudyError):
+    exit_code = 9
 
 
 class IdentityConflict(UnderstudyError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
@@ -13,10 +14,9 @@ from understudy.documents.api_server import ApiServer, _MountedToken
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-async def served(
-    handler: Handler, ask: Callable[[ApiServer], Awaitable[object]], *, token: Path | None = None
-) -> object:
-    """What ``ask`` came to at a server whose every answer is ``handler``'s; a request may take 0.5 s."""
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncIterator[str]:
+    """A server whose every answer is ``handler``'s; its URL."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -24,10 +24,18 @@ async def served(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     (address,) = runner.addresses
-    configuration = client.Configuration(host=f"http://127.0.0.1:{address[1]}")
-    mounted = None if token is None else _MountedToken(token)
     try:
-        async with ApiServer(configuration, "tests", 0.5, mounted) as api:
-            return await ask(api)
+        yield f"http://127.0.0.1:{address[1]}"
     finally:
         await runner.cleanup()
+
+
+async def served(
+    handler: Handler, ask: Callable[[ApiServer], Awaitable[object]], *, token: Path | None = None
+) -> object:
+    """What ``ask`` came to at a server whose every answer is ``handler``'s; a request may take 0.5 s."""
+    async with serving(handler) as url:
+        configuration = client.Configuration(host=url)
+        mounted = None if token is None else _MountedToken(token)
+        async with ApiServer(configuration, "tests", 0.5, mounted) as api:
+            return await ask(api)

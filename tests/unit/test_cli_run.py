@@ -106,22 +106,23 @@ def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "code", "said"),
     [
-        (["--cluster-id", "trains"], "--cluster-id: no cluster 'trains' under"),
-        (["--cluster-id", "flights"], "--cluster-id: no replica of cluster 'flights' has ever run below"),
+        (["--cluster-id", "trains"], 2, "--cluster-id: no cluster 'trains' under"),
+        (["--cluster-id", "flights"], 9, "--cluster-id: no replica of cluster 'flights' has ever run below"),
         (
             ["--cluster-id", "flights", "--namespace", "default"],
+            2,
             "--ha-dir: a directory of this machine, and a Kubernetes",
         ),
     ],
 )
-def test_a_job_that_is_not_there_is_not_resumed(tmp_path: Path, words: list[str], said: str) -> None:
+def test_a_job_that_is_not_there_is_not_resumed(tmp_path: Path, words: list[str], code: int, said: str) -> None:
     (tmp_path / "flights" / "documents").mkdir(parents=True)
     command = [sys.executable, "-m", "understudy.cli.main", "resume", "--ha-dir", str(tmp_path), *words]
     in_a_pod = {**os.environ, "KUBERNETES_SERVICE_HOST": "192.0.2.1"}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=in_a_pod)
-    assert ended.returncode == 2, ended.stderr
+    assert ended.returncode == code, ended.stderr
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
 

@@ -31,7 +31,7 @@ def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() ->
     picture = virtually(look())
     assert {each.host: each.role for each in picture.replicas} == {"cut-off": "deposed", "new": "leader"}
     lines = picture.lines(2.0)
-    assert lines[1].startswith("leader  new_2 at 10.0.0.2:8080   epoch 1")
+    assert lines[1].startswith("leader  new at 10.0.0.2:8080   epoch 1")
     assert [line.split()[0] for line in lines if "leads" in line] == ["new"]
 
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
-from understudy.errors import SettingsError
+from understudy.errors import JobNotBegun, SettingsError
 
 
 def resume(ha_dir: HaDir = None, cluster_id: ClusterId = "", namespace: Namespace = "", context: Context = "") -> None:
@@ -25,14 +25,22 @@ async def _resume(where: Where) -> str:
     from understudy.ha.replicas import ReplicaStore
 
     async with where.open() as stores:
-        name = await ReplicaStore(stores.documents, f"{stores.cluster}-replicas").job()
+        replicas = ReplicaStore(stores.documents, f"{stores.cluster}-replicas")
+        name = await replicas.job()
         if name is None:
-            raise SettingsError(
+            raise JobNotBegun(
                 f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
                 where="--cluster-id",
-                remedy="understudy status shows what there is",
+                remedy="Nothing is to be resumed: start it with understudy run",
             )
-        found = await JobStore(stores.documents, f"{stores.cluster}-{name}", name, script="").resume()
+        jobs = JobStore(stores.documents, f"{stores.cluster}-{name}", name, script="")
+        if await jobs.read() is None and not await replicas.begun():
+            raise JobNotBegun(
+                f"no replica has ever led job {name} of cluster {stores.cluster} {stores.place}",
+                where="--cluster-id",
+                remedy="Nothing is to be resumed: its replicas begin it as soon as one of them leads",
+            )
+        found = await jobs.resume()
         job = f"job {name} of cluster {stores.cluster} {stores.place}"
         match found.status:
             case Status.FAILED:

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Stores, Where
+from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.supervisor.picture import Picture
+
+#: What --watch looks at again: it may be over by then.
+_PASSING = (JobNotBegun, ServerUnreachable)
 
 
 def status(
@@ -27,15 +31,21 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Print again and again.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between two looks, with --watch.")] = 2.0,
 ) -> None:
-    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed.
+    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed. Without an id, a line for each there is.
 
     On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
+
+    Exit codes: 0 the job has begun, whatever became of it; 2 there is no such cluster id; 7 a right is missing; 8 the API server does
+    not answer; 9 no replica has ever led the job.
     """
     where = Where(ha_dir, cluster_id, namespace, context)
     while True:
-        now = asyncio.run(_picture(where, lock))
-        text = json.dumps(asdict(now), indent=2) if as_json else "\n".join(now.lines(time.time()))
-        sys.stdout.write(f"{text}\n")
+        try:
+            asyncio.run(_print(where, lock, as_json=as_json))
+        except _PASSING as error:
+            if not watch:
+                raise
+            sys.stdout.write(f"{error}\n")
         sys.stdout.flush()
         if not watch:
             return
@@ -43,8 +53,38 @@ def status(
         sys.stdout.write("\n")
 
 
-async def _picture(where: Where, lock: str) -> Picture:
+async def _print(where: Where, lock: str, *, as_json: bool) -> None:
+    """Raises, once everything that could be read is printed, for what keeps it from being the whole truth."""
+    async with where.open_all(lock) as found:
+        if len(found) > 1:
+            pictures = [(await _look(stores))[0] for stores in found]
+            shown = json.dumps([asdict(each) for each in pictures], indent=2)
+            sys.stdout.write(f"{shown if as_json else chr(10).join(each.summary() for each in pictures)}\n")
+            return
+        picture, failures = await _look(found[0])
+        grave: UnderstudyError | None = next(
+            (error for error in failures if isinstance(error, AccessDenied | ServerUnreachable)), None
+        )
+        if grave is None and not failures and not picture.begun:
+            grave = _not_begun(found[0], picture)
+        if grave is None or picture.replicas or as_json:
+            text = json.dumps(asdict(picture), indent=2) if as_json else "\n".join(picture.lines(time.time()))
+            sys.stdout.write(f"{text}\n")
+        if grave is not None:
+            raise grave
+
+
+async def _look(stores: Stores) -> tuple[Picture, list[UnderstudyError]]:
     from understudy.supervisor.picture import read_picture
 
-    async with where.open(lock) as stores:
-        return await read_picture(stores.documents, stores.lock, stores.cluster)
+    failures: list[UnderstudyError] = []
+    return await read_picture(stores.documents, stores.lock, stores.cluster, failures), failures
+
+
+def _not_begun(stores: Stores, picture: Picture) -> UnderstudyError:
+    waiting = f"; replicas that wait for the lock: {len(picture.replicas)}" if picture.replicas else ""
+    return JobNotBegun(
+        f"no replica has ever led a job here{waiting}",
+        where=f"cluster {stores.cluster} {stores.place}",
+        remedy="Start it with understudy run; the log of its replicas says what they wait for",
+    )

@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.run import default_ha_dir
-from understudy.errors import SettingsError
+from understudy.errors import AccessDenied, SettingsError
 
 if TYPE_CHECKING:
+    from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.documents.model import DocumentStore
 
 #: Time-out of one request, in seconds.
 _REQUEST = 5.0
+#: How the document of a cluster's replicas is called, and which labels it has: those of the bundle, else those of who wrote it first.
+_REPLICAS = "-replicas"
+_MADE_BY_THE_BUNDLE = "understudy.dev/cluster"
+_WRITTEN_BY_REPLICAS = "understudy.dev/component=replicas"
 
 HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")]
-ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="the only one there")]
+ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
 Namespace = Annotated[
     str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
 ]
@@ -61,44 +66,66 @@ class Where:
 
     @asynccontextmanager
     async def open(self, lock: str = "lease") -> AsyncIterator[Stores]:
+        """The one cluster that is meant. Raises ``SettingsError`` where there is none or several."""
+        async with self.open_all(lock) as found:
+            if len(found) > 1:
+                names = ", ".join(each.cluster for each in found)
+                raise SettingsError(f"several clusters: {names}", where="--cluster-id", remedy="Name one of them")
+            yield found[0]
+
+    @asynccontextmanager
+    async def open_all(self, lock: str = "lease") -> AsyncIterator[list[Stores]]:
+        """The cluster that is named, else every one there is, one at least. Raises ``SettingsError`` where there is none."""
         if not self.in_kubernetes:
             from understudy.documents.filesystem import FilesystemDocumentStore
 
-            home = _home((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id)
-            store = FilesystemDocumentStore(home / "documents", _REQUEST)
-            yield Stores(home.name, store, store, f"below {home.parent}")
+            found = []
+            for home in _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id):
+                store = FilesystemDocumentStore(home / "documents", _REQUEST)
+                found.append(Stores(home.name, store, store, f"below {home.parent}"))
+            yield found
             return
-        if not self.cluster_id:
-            raise SettingsError(
-                "not given", where="--cluster-id", remedy="Name the cluster id that understudy run was given"
-            )
         from understudy.documents.api_server import ApiServer
         from understudy.documents.kubernetes import KubernetesDocumentStore
         from understudy.supervisor.places import lock_store
 
         async with await ApiServer.connect(_REQUEST, self.namespace, self.context) as api:
-            yield Stores(
-                self.cluster_id, KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}"
+            documents, locks, place = (
+                KubernetesDocumentStore(api),
+                lock_store(api, lock),
+                f"in namespace {api.namespace}",
             )
+            yield [Stores(each, documents, locks, place) for each in await self._clusters(documents, place)]
+
+    async def _clusters(self, documents: KubernetesDocumentStore, place: str) -> list[str]:
+        """Cluster ids by the ConfigMap of their replicas, which is there before any of them."""
+        if self.cluster_id and await documents.is_there(f"{self.cluster_id}{_REPLICAS}"):
+            return [self.cluster_id]
+        try:
+            names = {*await documents.names(_MADE_BY_THE_BUNDLE), *await documents.names(_WRITTEN_BY_REPLICAS)}
+        except AccessDenied:
+            if not self.cluster_id:
+                raise
+            names = set()  # one who may look at one cluster only has mistyped it all the same
+        known = sorted(name.removesuffix(_REPLICAS) for name in names if name.endswith(_REPLICAS))
+        if self.cluster_id or not known:
+            raise SettingsError(
+                f"no cluster {self.cluster_id!r} {place}" if self.cluster_id else f"no cluster {place}",
+                where="--cluster-id" if self.cluster_id else "--namespace",
+                remedy=f"There is {', '.join(known)}"
+                if known
+                else "Give the --namespace and the --cluster-id of the job",
+            )
+        return known
 
 
-def _home(ha_dir: Path, cluster: str) -> Path:
-    if cluster:
-        if not (ha_dir / cluster / "documents").is_dir():
-            raise SettingsError(
-                f"no cluster {cluster!r} under {ha_dir}", where="--cluster-id", remedy="Look at --ha-dir"
-            )
-        return ha_dir / cluster
-    found = sorted(path.parent for path in ha_dir.glob("*/documents"))
-    match found:
-        case [only]:
-            return only
-        case []:
-            raise SettingsError(
-                f"no cluster under {ha_dir}",
-                where="--ha-dir",
-                remedy="Give the directory that understudy run was given",
-            )
-        case _:
-            names = ", ".join(path.name for path in found)
-            raise SettingsError(f"several clusters: {names}", where="--cluster-id", remedy="Name one of them")
+def _homes(ha_dir: Path, cluster: str) -> list[Path]:
+    found = sorted(path.parent for path in ha_dir.glob("*/documents") if path.is_dir())
+    if not found or (cluster and ha_dir / cluster not in found):
+        known = ", ".join(path.name for path in found)
+        raise SettingsError(
+            f"no cluster {cluster!r} under {ha_dir}" if cluster else f"no cluster under {ha_dir}",
+            where="--cluster-id" if cluster else "--ha-dir",
+            remedy=f"There is {known}" if known else "Give the --ha-dir that understudy run was given",
+        )
+    return [ha_dir / cluster] if cluster else found

@@ -10,6 +10,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -20,7 +21,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from understudy.errors import DocumentError, SettingsError
+from understudy.errors import AccessDenied, DocumentError, SettingsError
 
 
 def _bare(*packages: str) -> None:
@@ -231,12 +232,13 @@ class ApiServer:
             await self._client.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
 
 
-def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -> DocumentError:
-    """A refusal that names the permission: which verb, on which object, in which Role."""
-    return DocumentError(
-        f"this service account may not {verb} {what} {namespace}/{name}: {answer.body.get('message', '')}",
-        where=name,
-        remedy=f"Add {verb} on {what} with resourceNames [{name}] to the HA Role of namespace {namespace}",
+def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -> AccessDenied:
+    """A refusal that names the permission: which verb, on which object, in which Role. Its message says as whom."""
+    object_name = f" with resourceNames [{name}]" if name else ""
+    return AccessDenied(
+        f"{_whom(answer)} may not {verb} {what} {namespace}/{name}: {answer.body.get('message', '')}",
+        where=name or namespace,
+        remedy=f"Add {verb} on {what}{object_name} to the HA Role of namespace {namespace}",
     )
 
 
@@ -253,6 +255,15 @@ async def _lines(stream: aiohttp.StreamReader, path: str) -> AsyncIterator[bytes
             raise DocumentError(f"the watch broke: a line of more than {_LONGEST_LINE >> 20} MiB", where=path)
     if rest:
         raise DocumentError("the watch broke: it ended within a line", where=path)
+
+
+def _whom(answer: Answer) -> str:
+    """As whom the API server knows us: it quotes the user of a request that it forbids."""
+    found = re.search(r'[Uu]ser "([^"]+)"', str(answer.body.get("message", "")))
+    if found is None:
+        return "this service account"
+    account = re.fullmatch(r"system:serviceaccount:([^:]+):([^:]+)", found[1])
+    return f"this service account ({account[1]}/{account[2]})" if account is not None else f"user {found[1]}"
 
 
 def _parsed(data: bytes) -> Json:

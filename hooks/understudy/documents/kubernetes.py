@@ -36,7 +36,7 @@ from understudy.documents.model import (
     merged,
 )
 from understudy.documents.size import SizeCheck
-from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable
+from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable, ServerUnreachable
 from understudy.events import Log
 
 #: Where client-go's ConfigMap lock keeps its record.
@@ -151,20 +151,17 @@ class KubernetesDocumentStore:
         self._size = SizeCheck(log)
 
     async def read(self, name: str) -> Document | None:
-        check_name(name)
-        try:
-            answer = await self._api.request("GET", self._path(name))
-        except OSError as error:  # TimeoutError is one, too
-            raise DocumentError(
-                f"the API server does not answer: {_said(error)}", where=name, remedy="Is it reachable from here?"
-            ) from error
-        match answer.status:
-            case 200:
-                return self._document(name, answer.body)
-            case 404:
-                return None
-            case _:
-                raise self._refusal(answer, "get", name)
+        answer = await self._get(check_name(name))
+        return self._document(name, answer.body) if answer.status == 200 else None
+
+    async def is_there(self, name: str) -> bool:
+        """Whether there is such an object, be it one that was made for us and never written. Raises what ``read`` raises."""
+        return (await self._get(check_name(name))).status == 200
+
+    async def names(self, selector: str) -> list[str]:
+        """Names of the objects with these labels, in order. Raises ``AccessDenied`` and ``ServerUnreachable``."""
+        answer = await self._get("", selector)
+        return sorted(str(each["metadata"]["name"]) for each in answer.body.get("items", []))
 
     async def create(self, name: str, content: Content) -> Outcome:
         self._check_size(check_name(name), {}, content)
@@ -213,6 +210,21 @@ class KubernetesDocumentStore:
                     yield None
         except OSError as error:
             raise DocumentError(f"the watch broke: {_said(error)}", where=name) from error
+
+    async def _get(self, name: str, selector: str = "") -> Answer:
+        """200 or 404; without a name a list. Raises ``AccessDenied``, ``ServerUnreachable``, and ``DocumentError`` for what else is said."""
+        try:
+            chosen = {"labelSelector": selector} if selector else {}
+            answer = await self._api.request("GET", self._path(name), None, **chosen)
+        except OSError as error:  # TimeoutError is one, too
+            raise ServerUnreachable(
+                f"the API server does not answer: {_said(error)}",
+                where=name or self._api.namespace,
+                remedy="Is it reachable from here?",
+            ) from error
+        if answer.status not in {200, 404}:
+            raise self._refusal(answer, "get" if name else "list", name)
+        return answer
 
     async def _patch(self, seen: Document, body: Json) -> Outcome:
         uid, _, version = seen.revision.partition("/")

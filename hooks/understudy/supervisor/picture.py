@@ -11,7 +11,11 @@ from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, 
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
+from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
+
+#: The status of a job that no replica has ever led.
+_NOT_BEGUN = "NEW"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,25 @@ class Picture:
     run: str = ""
     run_began: float | None = None
     run_ended: float | None = None
+    reason: str = ""
+    leader_name: str | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self.status != _NOT_BEGUN
+
+    def summary(self) -> str:
+        """In one line, for a list of several."""
+        leads = f"{self.leader_name} leads with epoch {self.epoch}" if self.leader else "no replica leads"
+        return f"{self.cluster:<24}{self.job:<24}{self.status:<10}{leads}"
 
     def lines(self, now: float) -> list[str]:
         width = max((len(each.name) for each in self.replicas), default=8) + 2
         age = "none yet" if self.commit_age_s is None else f"{self.commit_age_s:.1f} s ago"
         out = [
             f"cluster {self.cluster}   job {self.job}   {self.status}{self._run()}",
-            f"leader  {self.leader or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
+            *([f"reason  {self.reason}"] if self.reason else []),
+            f"leader  {self.leader_name or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
             "",
             f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
@@ -69,8 +85,11 @@ class Picture:
         return next((f" at {each.address}" for each in self.replicas if each.role == "leader" and each.address), "")
 
 
-async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: str) -> Picture:
-    """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown."""
+async def read_picture(
+    documents: DocumentStore, lock: DocumentStore, cluster: str, failures: list[UnderstudyError] | None = None
+) -> Picture:
+    """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown. ``failures`` gets them too."""
+    met: list[UnderstudyError] = [] if failures is None else failures
     problems: list[str] = []
     leader: str | None = None
     epoch, transitions = 0, 0
@@ -88,19 +107,20 @@ async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: s
                 pass
         transitions = record.leader.transitions if record is not None and record.leader is not None else 0
     except UnderstudyError as error:
-        problems.append(str(error))
+        met.append(error)
     replicas: list[Replica] = []
     job: Job | None = None
+    bound: str | None = None
     try:
         store = ReplicaStore(documents, f"{cluster}-replicas")
-        replicas = await store.read()
-        job = await _job(documents, cluster, await store.job())
+        replicas, bound = await store.read(), await store.job()
+        job = await _job(documents, cluster, bound)
     except UnderstudyError as error:
-        problems.append(str(error))
+        met.append(error)
     return Picture(
         cluster=cluster,
-        job=job.job if job is not None else "unknown",
-        status=job.status.value if job is not None else "NEW",
+        job=job.job if job is not None else bound or "unknown",
+        status=job.status.value if job is not None else _NOT_BEGUN,
         leader=leader,
         epoch=epoch,
         attempt=job.token.attempt if job is not None else 0,
@@ -108,11 +128,25 @@ async def read_picture(documents: DocumentStore, lock: DocumentStore, cluster: s
         commit_age_s=_newest_commit_age(job),
         failures=len(job.failures) if job is not None else 0,
         replicas=[_as_the_lock_says(each, leader) for each in replicas] if record is not None else replicas,
-        problems=problems,
+        problems=[*problems, *dict.fromkeys(presentable(str(error)) for error in met)],
+        reason=_reason(job),
+        leader_name=leader and _named(leader, replicas),
         run=job.runs.run if job is not None else "",
         run_began=(job.runs.began or None) if job is not None else None,
         run_ended=(job.runs.ended or None) if job is not None else None,
     )
+
+
+def _reason(job: Job | None) -> str:
+    """Why a job has ended; of one that runs, what its last failure was, while that counts."""
+    if job is None or not (job.status.terminal or job.failures):
+        return ""
+    return presentable(job.reason)
+
+
+def _named(holder: str, replicas: list[Replica]) -> str:
+    """A pod's name, or the beginning of an id; one that says nothing of itself is called by its whole id."""
+    return next((each.name for each in replicas if each.holder == holder), holder)
 
 
 def _as_the_lock_says(replica: Replica, leader: str | None) -> Replica:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from understudy.election.facts import ElectionView
-from understudy.errors import DocumentError
+from understudy.errors import AccessDenied, DocumentError, ServerUnreachable
 from understudy.events import Log
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Rollout:
         """Raises ``DocumentError`` when the API server does not answer, or lets us not see our own pod."""
         answer = await _get(api, api.path("pods", pod))
         if answer.status != 200:
-            raise DocumentError(
+            kind = AccessDenied if answer.status == 403 else DocumentError
+            raise kind(
                 f"this service account may not see its own pod: {answer.reason}",
                 where=pod,
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
@@ -103,7 +104,7 @@ async def _get(api: ApiServer, path: str) -> Answer:
     try:
         return await api.request("GET", path)
     except OSError as error:
-        raise DocumentError(
+        raise ServerUnreachable(
             f"the API server does not answer: {str(error) or type(error).__name__}",
             where=path,
             remedy="Is it reachable from here, and does a NetworkPolicy let us out?",
