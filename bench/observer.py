@@ -229,9 +229,11 @@ def parse_fence_line(line: str) -> FenceLine | None:
 
 
 def read_fence_logs(directory: Path) -> list[FenceLine]:
-    """Every whole line of every ``fence-*.jsonl`` in ``directory``, in order of time (ties: as they stand in a file)."""
+    """Every whole line of every ``fence-*.jsonl`` in ``directory`` and of what these were before they were rotated, in order of time
+    (ties: as they stand in a file).
+    """
     lines: list[FenceLine] = []
-    for path in sorted(directory.glob("fence-*.jsonl")):
+    for path in sorted(directory.glob("fence-*.jsonl*"), reverse=True):  # of one log, the older part first
         with path.open(encoding="utf-8", errors="replace") as opened:
             lines.extend(parsed for parsed in map(parse_fence_line, opened) if parsed is not None)
     return sorted(lines, key=lambda line: line.at)

@@ -76,6 +76,7 @@ class Production:
         self.events = Events(self.logs)
         self.watch = observer.CommitWatch(self.checkpoints, QUERIES)
         environment = {"UNDERSTUDY_LOG": "json", "PYTHONUNBUFFERED": "1", "PYSPARK_PYTHON": sys.executable}
+        environment["UNDERSTUDY_FENCE_LOGS_KEPT"] = "1000000"  # stale writes are counted in all of them at the end
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(REPOSITORY / "hooks"), os.environ.get("PYTHONPATH")])
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,22 +12,35 @@ from typing import Any
 
 from bench.observer import FenceLine, local_path, parse_fence_line
 
+#: A file is known by its inode and its first bytes: a line of the fence begins with its time in milliseconds.
+_HEAD = 32
+
 
 @dataclass(slots=True)
 class Tail:
-    """New whole lines of every file that matches ``pattern`` below ``directory``. A line without its end waits for it."""
+    """New whole lines of every file that matches ``pattern`` below ``directory``. A line without its end waits for it.
+
+    A file that is rotated (``<name>.1``) is read to its end under its new name; of one that is rotated twice between two looks the
+    rest is lost.
+    """
 
     directory: Path
     pattern: str
-    _read: dict[Path, int] = field(default_factory=dict)
+    _read: dict[tuple[int, bytes], int] = field(default_factory=dict)  # a name is given again, and so is an inode
 
     def lines(self) -> Iterator[tuple[Path, str]]:
-        for path in sorted(self.directory.glob(self.pattern)):
-            with path.open("rb") as opened:
-                opened.seek(self._read.get(path, 0))
-                text = opened.read()
+        for path in sorted(self.directory.glob(f"{self.pattern}*"), reverse=True):  # of one log, the older part first
+            try:
+                with path.open("rb") as opened:
+                    known = os.fstat(opened.fileno()).st_ino, opened.read(_HEAD)
+                    opened.seek(self._read.get(known, 0))
+                    text = opened.read()
+            except FileNotFoundError:
+                continue  # rotated or pruned just now
+            if len(known[1]) < _HEAD:
+                continue  # too little to know it by
             whole = text[: text.rfind(b"\n") + 1]
-            self._read[path] = self._read.get(path, 0) + len(whole)
+            self._read[known] = self._read.get(known, 0) + len(whole)
             for line in whole.decode(errors="replace").splitlines():
                 yield path, line
 

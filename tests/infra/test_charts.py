@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 
 from e2e import metrics
 from tests.infra.recorder import record
+from tests.unit.counted import page
 from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
 from understudy.messages import Standing
@@ -146,9 +147,8 @@ class TestVersions:
 # ------------------------------------------------------------------------------------------------------ monitoring
 def exposed(directory: Path) -> list[str]:
     """What ``/metrics`` of a leader and of a standby says, by the code that says it."""
-    log = directory / "fence.jsonl"
-    log.write_text(json.dumps({"t": 1000, "op": "publish", "path": "/c/commits/1", "outcome": "accepted"}) + "\n")
-    leader, standby = (Health(BootClock(), FenceCounts(log), live_within=4.0) for _ in range(2))
+    leader, standby = (Health(BootClock(), FenceCounts(), live_within=4.0) for _ in range(2))
+    leader.fence.follow(page(directory / "counters", committed_ms=1000))
     leader.granted(7, 0.1)
     leader.phases |= {"start": 0.5, "first_commit": 1.0}
     standby.stands(Standing("job.py:9", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0)

@@ -13,7 +13,7 @@ from unittest import mock
 
 from tests.simulation.checkpoint import COMMITS, Checkpoint
 from tests.simulation.clocks import simulated
-from tests.simulation.driver import Desk, Gate, SimulatedDriver
+from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Line, SimulatedStore, Site
@@ -246,6 +246,7 @@ class World:
                     "understudy.supervisor.seat",
                     Driver=SimulatedDriver,
                     GateWriter=Gate,
+                    CountersPage=NoCounters,
                     Workspace=Desk,
                     Workspaces=Desk,
                 )
@@ -261,7 +262,7 @@ class World:
 
 
 def _no_look(_: object) -> None:
-    """There is no fence, and so no log of it."""
+    """There is no fence, and so no page of its counts."""
 
 
 def play(plan: Plan) -> Result:

@@ -30,6 +30,7 @@ from py4j.protocol import Py4JJavaError
 
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, spark_version
+from understudy.fencing.counters import CountersPage, path_of
 
 REPOSITORY = Path(__file__).parents[2]
 MODULE = REPOSITORY / "hooks" / "jvm"
@@ -72,10 +73,12 @@ class GatePage:
 
     path: Path
     sequence: int = 0
+    counters: CountersPage = field(init=False)
 
     def __post_init__(self) -> None:
         self.path.write_bytes(bytes(4096))
         Path(f"{self.path}.activity").write_bytes(bytes(64))
+        self.counters = CountersPage.create(path_of(self.path))
         self.write(STANDBY)
 
     def page(

@@ -19,6 +19,7 @@ from tests.spark import quick
 from tests.spark.in_force import unfenced
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, find_java, spark_environment, spark_version
+from understudy.fencing.counters import CountersPage, path_of
 from understudy.fencing.gate import Activity, GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import (
@@ -65,6 +66,7 @@ class Rig:
         self.scratch = home / f"scratch-{self.holder[:8]}"
         self.gate = GateWriter(home / f"gate-{self.holder[:8]}")
         self.activity = Activity(Path(f"{self.gate.path}.activity"), create=True)
+        self.counters = CountersPage.create(path_of(self.gate.path))
         self.alive = Alive(home / "alive" / self.holder)
         self.said: list[Message] = []
         self._heard: queue.Queue[Message] = queue.Queue()

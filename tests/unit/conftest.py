@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.unit.clocks import Hands
@@ -14,6 +12,6 @@ def clock() -> Hands:
 
 
 @pytest.fixture
-def health(tmp_path: Path, clock: Hands) -> Health:
+def health(clock: Hands) -> Health:
     """Of a replica that began just now; its elector may be silent for 4 s."""
-    return Health(clock, FenceCounts(tmp_path / "fence.jsonl"), live_within=4.0)
+    return Health(clock, FenceCounts(), live_within=4.0)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import resource
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.clocks import Hands
+from tests.unit.counted import page
 from understudy.messages import Standing
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 
@@ -124,16 +127,50 @@ def test_a_replica_whose_job_has_finished_stays_live_and_ready_and_leads_no_more
     assert not health.leads
 
 
-def test_refused_writes_and_commits_are_counted_once_also_when_a_line_is_half_written(tmp_path: Path) -> None:
-    counts = FenceCounts(tmp_path / "fence.jsonl")
+def test_refused_writes_and_commits_are_counted_over_all_drivers_of_a_replica(tmp_path: Path) -> None:
+    counts = FenceCounts()
     counts.look()
-    refused = json.dumps({"t": 1000, "op": "create", "path": "/c/offsets/1", "outcome": "refused"}) + "\n"
-    committed = json.dumps({"t": 2500, "op": "publish", "path": "/c/commits/1", "outcome": "accepted"}) + "\n"
-    counts.path.write_text(refused + committed[:20])
-    counts.look()
-    assert (counts.refused, counts.committed_at) == (1, 0.0)
-    with counts.path.open("a") as log:
-        log.write(committed[20:])
+    assert (counts.refused, counts.committed_at) == (0, 0.0)
+    counts.follow(page(tmp_path / "one", refused=3, committed_ms=2500))
     counts.look()
     counts.look()
-    assert (counts.refused, counts.committed_at) == (1, 2.5)
+    assert (counts.refused, counts.committed_at) == (3, 2.5)
+    (tmp_path / "one").unlink()  # its driver is dead, and its place has been cleared
+    counts.follow(page(tmp_path / "two", refused=1))
+    counts.look()
+    assert (counts.refused, counts.committed_at) == (4, 2.5)
+
+
+def test_a_page_that_was_torn_for_good_says_what_it_said_before(tmp_path: Path) -> None:
+    """Its writer was killed in the middle: the counts of a dead driver stay, and nobody waits for it."""
+    torn = page(tmp_path / "page", refused=2, committed_ms=1000)
+    before = torn.read()
+    with (tmp_path / "page").open("r+b") as out:
+        out.seek(8)
+        out.write(struct.pack("<Q", 7))
+        out.seek(64)
+        out.write(struct.pack("<Q", 9999))
+    assert torn.read() == before
+
+
+def test_counting_takes_no_descriptor(tmp_path: Path) -> None:
+    """A replica out of descriptors was dead for its probes, though it led well."""
+    counts = FenceCounts()
+    counts.follow(page(tmp_path / "page", refused=1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        counts.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert counts.refused == 1
+
+
+def test_who_asks_whether_the_elector_lives_asks_the_elector(clock: Hands) -> None:
+    """A task in between had died of the rotation of a log, and the kubelet killed a healthy leader."""
+    turns = [clock.now()]
+    health = Health(clock, FenceCounts(), live_within=4.0, last_turn=lambda: turns[0])
+    clock.at += 100.0
+    assert not health.live
+    turns[0] = clock.now()
+    assert health.live

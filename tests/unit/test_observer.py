@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from bench import procs
 from bench.procs import Process
+from bench.tails import Tail
 
 JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
 
@@ -31,3 +33,28 @@ def test_a_child_that_the_jvm_has_just_forked_is_not_taken_for_it() -> None:
     found = procs.replica_of(900, {each.pid: each for each in (supervisor, driver, jvm, forked)})
     assert found is not None
     assert (found.jvm, found.driver, found.others) == (jvm, driver, (forked,))
+
+
+def test_a_rotated_log_is_read_to_its_end_and_no_line_twice(tmp_path: Path) -> None:
+    log, tail = tmp_path / "fence-a.jsonl", Tail(tmp_path, "fence-*.jsonl")
+
+    def line(number: int) -> str:
+        return f'{{"t": {1_764_000_000_000 + number}, "token": 1, "op": "publish"}}'
+
+    def written(*numbers: int) -> None:
+        with log.open("a") as out:
+            out.writelines(line(number) + "\n" for number in numbers)
+
+    def read() -> list[str]:
+        return [text for _, text in tail.lines()]
+
+    written(1, 2)
+    assert read() == [line(1), line(2)]
+    written(3)
+    log.rename(tmp_path / "fence-a.jsonl.1")
+    written(4)
+    assert read() == [line(3), line(4)]
+    log.rename(tmp_path / "fence-a.jsonl.1")
+    written(5, 6)  # perhaps in a file of the inode that has just become free
+    assert read() == [line(5), line(6)]
+    assert read() == []

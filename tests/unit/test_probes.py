@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.unit.clocks import Hands
+from tests.unit.counted import page
 from understudy.errors import EnvironmentProblem
 from understudy.messages import Standing
 from understudy.supervisor.health import Health
@@ -64,11 +66,11 @@ def test_a_standby_is_ready_once_it_has_rehearsed(health: Health) -> None:
     probed(health, check)
 
 
-def test_metrics_are_as_they_are_when_somebody_asks(health: Health) -> None:
+def test_metrics_are_as_they_are_when_somebody_asks(health: Health, tmp_path: Path) -> None:
     async def check(ask: Ask) -> None:
         assert "understudy_leader 0.0" in (await ask("/metrics"))[1]
         health.granted(7, 0.01)
-        health.fence.path.write_text('{"outcome": "refused", "op": "create", "path": "/a"}\n')
+        health.fence.follow(page(tmp_path / "counters", refused=1))
         told = (await ask("/metrics"))[1]
         assert "understudy_leader 1.0" in told
         assert "understudy_epoch 7.0" in told

@@ -32,7 +32,7 @@ def test_a_start_that_fails_at_whatever_step_leaves_no_descriptor_and_no_directo
 
     async def run() -> int:
         place = here(settings, Log())
-        seat = Seat(settings, place, Path("fence.jar"), Term(NONE), lambda *_: None, lambda *_: None)
+        seat = Seat(settings, place, Path("fence.jar"), Term(NONE), lambda *_: None, lambda *_: None, lambda _: None)
         for name in ("gates", "scratch", "temporary"):
             setattr(seat.workspaces, name, tmp_path / name)
         await asyncio.to_thread(int)  # the loop's own threads are there

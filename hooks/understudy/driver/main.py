@@ -90,7 +90,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outco
     rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
     check = FenceCheck(ending.refuse)
     gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held, check.writer)
-    stage = Stage(gatekeeper, rehearsals, Path(spec.fence_log), check, channel.say, spec.executors)
+    stage = Stage(gatekeeper, rehearsals, Path(spec.gate), check, channel.say, spec.executors)
     ending.of_stage(stage)
 
     def attached(gateway: Any) -> None:

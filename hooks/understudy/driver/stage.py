@@ -64,13 +64,13 @@ class Stage:
         self,
         gatekeeper: Gatekeeper,
         rehearsals: Rehearsals,
-        fence_log: Path,
+        gate: Path,
         fence_check: FenceCheck,
         say: Callable[[Message], None],
         executors: int = 0,
     ) -> None:
         self._executors = executors
-        self._fence_log = fence_log
+        self._gate = gate
         self.fence_check = fence_check
         self.gatekeeper = gatekeeper
         self._rehearsals = rehearsals
@@ -359,7 +359,7 @@ class Stage:
 
     def _first_commit(self, began: float) -> None:
         """Tell of the first commit since the takeover that ``began``."""
-        if (landed := first_commit(self._fence_log, self.gatekeeper)) is not None:
+        if (landed := first_commit(self._gate, self.gatekeeper)) is not None:
             self._may_be_outdated = False
             self._say(Committed(*landed, time.monotonic() - began))
 

@@ -100,7 +100,13 @@ class Drivers:
         self._leader_elsewhere = leader_elsewhere
         self._happen = happen
         self.seat = Seat(
-            settings, place, fence_jar, term, self._overhear, lambda driver, status: happen(Exited(driver, status))
+            settings,
+            place,
+            fence_jar,
+            term,
+            self._overhear,
+            lambda driver, status: happen(Exited(driver, status)),
+            health.fence.follow,
         )
         self._tasks = tasks
         self._standing = _NOT_REHEARSED

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from understudy.clock import Clock
+from understudy.fencing.counters import CountersPage
 from understudy.ha.replicas import lacks_queries
 from understudy.messages import Standing
 
@@ -18,27 +17,23 @@ FIRST_REHEARSAL_WITHIN = 120.0
 
 @dataclass(slots=True)
 class FenceCounts:
-    """Counts the lines of a driver's fence log, read on from where the last look ended."""
+    """What the fences of this replica's drivers, one after the other, have counted on their pages. Looking never raises."""
 
-    path: Path
     refused: int = 0
     committed_at: float = 0.0  # s since 1970; 0: nothing yet
-    _read: int = 0  # bytes, up to the end of the last whole line
+    _page: CountersPage | None = None
+    _before: int = 0  # refused to earlier drivers
+
+    def follow(self, page: CountersPage) -> None:
+        """Another driver is started. Its predecessor is dead by then, and its page says the last it ever will."""
+        self.look()
+        self._page, self._before = page, self.refused
 
     def look(self) -> None:
-        try:
-            with self.path.open("rb") as log:
-                log.seek(self._read)
-                whole, _, _ = log.read().rpartition(b"\n")
-        except FileNotFoundError:
-            return
-        self._read += len(whole) + 1 if whole else 0
-        for line in whole.splitlines():
-            write = json.loads(line)
-            if write["outcome"] == "refused":
-                self.refused += 1
-            elif write["op"] == "publish" and "/commits/" in write["path"]:
-                self.committed_at = write["t"] / 1000
+        if self._page is not None:
+            counts = self._page.read()
+            self.refused = self._before + counts.refused
+            self.committed_at = max(self.committed_at, counts.committed_at)
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from understudy.ha.ownership import refuse_foreign
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.runs import UnderWay
 from understudy.messages import ClaimRefused, Outdated, Reclaim
-from understudy.supervisor import restart
+from understudy.supervisor import fence_logs, restart
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.drivers import Drivers
 from understudy.supervisor.ended import end_of, run_begins, run_under_way
@@ -99,9 +99,8 @@ class Replica:
         )
         self._generation = Generation(place.revision, settings.digest, place.workload)
         self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
-        fence = FenceCounts(settings.home / "log" / f"fence-{self._holder}.jsonl")
         self.health = Health(
-            clock, fence, live_within=2 * settings.timings.retry, last_turn=lambda: self._elector.turned_at
+            clock, FenceCounts(), live_within=2 * settings.timings.retry, last_turn=lambda: self._elector.turned_at
         )
         self._tasks = RootTasks(log)
         self.told_to_stop = asyncio.Event()
@@ -172,9 +171,9 @@ class Replica:
             self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
         await self._drivers.publish()
         loop = asyncio.get_running_loop()
-        loop.run_in_executor(None, self._seat.workspaces.sweep)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._told_to_stop, number.name)
+        self._tasks.watch("the sweep", self._sweep)
         self._tasks.need("the elector", self._elector.run)
         self._tasks.watch("the watch for evidence", self._evidence.run)
         self._tasks.watch("the pulse", self._feel_pulse)
@@ -203,6 +202,11 @@ class Replica:
         self._elector.stop()
         self.told_to_stop.set()
         self._happenings.put_nowait(Stop(why))
+
+    async def _sweep(self) -> None:
+        """Remove what processes that are gone have left on this machine."""
+        await asyncio.to_thread(self._seat.workspaces.sweep)
+        await asyncio.to_thread(fence_logs.prune, self._settings.home, self._holder)
 
     async def _feel_pulse(self) -> None:
         """Tell of writes that the fence refused."""

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from understudy.clock import Instant, instant
 from understudy.election.facts import Grant
+from understudy.fencing.counters import CountersPage
+from understudy.fencing.counters import path_of as counters_of
 from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.settings import Timings
+from understudy.supervisor import fence_logs
 from understudy.supervisor.child import Driver
 from understudy.supervisor.native import Executors
 from understudy.supervisor.places import Place
@@ -42,7 +45,9 @@ def open_view(token: Token, sent_at: float, timings: Timings) -> View:
 
 
 class Seat:
-    """``heard`` gets every message of the driver, ``exited`` its exit status, both with the driver they are from."""
+    """``heard`` gets every message of the driver, ``exited`` its exit status, both with the driver they are from; ``follow`` what its
+    fence counts.
+    """
 
     def __init__(
         self,
@@ -52,6 +57,7 @@ class Seat:
         term: Term,
         heard: Callable[[Driver, Message], None],
         exited: Callable[[Driver, int], None],
+        follow: Callable[[CountersPage], None],
     ) -> None:
         self._settings = settings
         self._place = place
@@ -60,6 +66,7 @@ class Seat:
         self._term = term
         self._heard = heard
         self._exited = exited
+        self._follow = follow
         self.workspaces = Workspaces(settings.home, place.java_options)
         self.driver: Driver | None = None
         self._dying: list[Driver] = []
@@ -96,7 +103,7 @@ class Seat:
             gate=str(gate.path),
             alive=str(alive.path),
             fence_jar=str(self._fence_jar),
-            fence_log=str(settings.home / "log" / f"fence-{self._holder}.jsonl"),
+            fence_log=str(fence_logs.path_of(settings.home, self._holder)),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
             scratch=f"{settings.scratch.rstrip('/')}/{self._holder}" if settings.scratch else str(workspace.scratch),
@@ -116,6 +123,7 @@ class Seat:
             executors=executors.count,
         )
         try:
+            self._follow(CountersPage.create(counters_of(gate.path)))
             return Driver(spec, gate, workspace, alive, self._heard, self._exited)
         except BaseException:
             gate.discard()

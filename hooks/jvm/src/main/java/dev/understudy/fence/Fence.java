@@ -75,7 +75,7 @@ public final class Fence {
             return;
         }
         Gate gate = Gate.map(gatePath);
-        FenceLog log = new FenceLog(logPath);
+        FenceLog log = new FenceLog(logPath, Counters.map(Counters.of(gate.path())));
         HaltingThread halting = new HaltingThread(gate, holder, log);
         attached = new Attached(
                 arguments, gate, holder, cluster, job, lockKind, log, writeTimeoutMillis, new Roots());
@@ -228,7 +228,9 @@ public final class Fence {
             each.put("root", root.key).put("token", root.token());
             each.put("in_flight", root.inFlight());
         }
-        json.put("accepted", me.log.accepted()).put("refused", me.log.refused()).put("unknown", me.log.unknown());
+        for (String outcome : List.of(FenceLog.ACCEPTED, FenceLog.REFUSED, FenceLog.UNKNOWN)) {
+            json.put(outcome, me.log.counted(outcome));
+        }
         return json.toString();
     }
 
@@ -306,7 +308,12 @@ public final class Fence {
 
     static void say(Root root, String op, String path, String outcome, String reason) {
         Attached me = attached;
-        if (me != null && (root.claimable() || root.remote())) { // a temporary checkpoint is of no interest to anybody
+        if (me == null || !(root.claimable() || root.remote())) { // a temporary checkpoint is of no interest to anybody
+            return;
+        }
+        if (outcome.equals(FenceLog.ACCEPTED) && path.startsWith(root.key + "/state/")) {
+            me.log.count(root.admittedToken(), op, path, outcome); // several a batch and partition: nobody reads of them
+        } else {
             me.log.say(root.admittedToken(), me.holder, op, path, outcome, reason);
         }
     }

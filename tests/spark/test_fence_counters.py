@@ -1,0 +1,80 @@
+"""What the fence counts: written by a real JVM, read by the supervisor's Python; and its log, which is for people."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from bench.observer import read_fence_logs
+from tests.spark.fence_env import OPEN, REVOKED, driver, token
+from understudy.fencing.counters import Commit, Counts
+
+pytestmark = pytest.mark.spark
+
+
+def test_counts_are_on_the_page_whatever_becomes_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rotation froze the age of the last commit, and the liveness probe killed a healthy leader for it."""
+    monkeypatch.setenv("UNDERSTUDY_FENCE_LOG_BYTES", "4096")
+    long, root = tmp_path / ("long-é" * 40) / ("x" * 200), tmp_path / "état" / "state" / "orders"
+    with driver(tmp_path / "jvm") as one:
+        read = one.gate.counters.read
+        assert read() == Counts()
+        one.gate.write(OPEN, token(5, 1))
+        one.claim(root)
+        began = time.time()
+        for batch in range(40):
+            for log in ("offsets", "commits"):
+                one.write(root / log / str(batch))
+            one.write(root / "state" / "0" / "0" / f"{batch}.delta")
+        counts = read()
+        assert (counts.commits, counts.accepted, counts.refused, counts.unknown) == (40, 121, 0, 0)
+        assert counts.first == Commit(token(5, 1), str(root), 0)
+        assert (counts.committed_batch, counts.committed_token) == (39, token(5, 1))
+        assert abs(counts.committed_at - began) < 600
+
+        logs = sorted(one.log_path.parent.iterdir())
+        assert [path.name for path in logs] == [one.log_path.name, f"{one.log_path.name}.1"]
+        assert all(path.stat().st_size <= 4096 for path in logs)
+        lines = read_fence_logs(one.log_path.parent)
+        assert lines[-1].path == str(root / "commits" / "39"), "the newest is there, and rotated files are read too"
+        assert len(lines) > len(one.log())
+        assert not [line for line in lines if line.path.startswith(str(root / "state"))]
+
+        one.gate.write(OPEN, token(5, 2))  # raised above a claim that was met: the same driver, another token
+        one.write(long / "commits" / "7")
+        assert read().first == Commit(token(5, 2), str(long), 7)
+        assert {name: one.state()[name] for name in ("accepted", "refused", "unknown")} == {
+            "accepted": read().accepted,
+            "refused": 0,
+            "unknown": 0,
+        }
+
+        one.gate.write(REVOKED, token(5, 2))
+        with pytest.raises(Py4JJavaError):
+            one.write(root / "commits" / "40")
+        assert read().refused == 1
+        assert read().commits == 41
+
+
+def test_a_log_that_cannot_be_written_stops_nothing_and_goes_on_when_it_can(tmp_path: Path) -> None:
+    """A full disk: the JVM may write files of 1 MiB at most, and the log has that already."""
+    with driver(tmp_path / "jvm") as one:
+        one.gate.write(OPEN, token(5, 1))
+        one.write(tmp_path / "offsets" / "0")
+        import resource
+
+        with one.log_path.open("ab") as log:
+            log.write(b"\n" * (1 << 20))
+        resource.prlimit(one.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        one.write(tmp_path / "commits" / "0")
+        one.write(tmp_path / "offsets" / "1")
+        assert one.gate.counters.read().commits == 1
+        resource.prlimit(one.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        one.write(tmp_path / "commits" / "1")
+        assert one.gate.counters.read().commits == 2
+        written = [json.loads(line) for line in one.log_path.read_text().splitlines() if line]
+        assert written[-1]["path"] == str(tmp_path / "commits" / "1")
