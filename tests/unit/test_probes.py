@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.unit.clocks import Hands
 from tests.unit.counted import page
 from understudy.errors import EnvironmentProblem
 from understudy.messages import Standing
+from understudy.supervisor.bounded import BoundedConnections
 from understudy.supervisor.health import Health
 from understudy.supervisor.probes import Probes
 
@@ -89,3 +91,50 @@ def test_a_port_that_is_taken_is_named(health: Health) -> None:
 
     with pytest.raises(EnvironmentProblem, match="--listen: cannot listen on"):
         asyncio.run(run())
+
+
+def test_half_sent_requests_take_neither_the_descriptors_nor_the_answers(health: Health) -> None:
+    """Every descriptor of a replica went to 297 of them, for as long as their sender liked."""
+
+    async def run() -> None:
+        probes, port, held = Probes(health, {}), free_port(), []
+        before = len(os.listdir("/proc/self/fd"))
+        await probes.start(HOST, port)
+        try:
+            for _ in range(200):
+                reader, writer = await asyncio.open_connection(HOST, port)
+                writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+                held.append((reader, writer))
+            async with aiohttp.ClientSession() as session, session.get(f"http://{HOST}:{port}/livez") as answer:
+                assert answer.status == 200
+            open_ends = len(os.listdir("/proc/self/fd")) - before - len(held)
+            assert open_ends < 50, "the listener and 32 connections"
+        finally:
+            for _, writer in held:
+                writer.close()
+            await probes.stop()
+
+    asyncio.run(run())
+
+
+class Silent(asyncio.Protocol):
+    """Waits for the end of a request."""
+
+
+@pytest.mark.parametrize("sent", [b"GET /livez HTTP/1.1\r\n", b"GET /" + b"x" * 20_000], ids=["late", "long"])
+def test_a_connection_that_takes_too_long_or_says_too_much_is_ended(sent: bytes) -> None:
+    async def run() -> bytes:
+        within = 0.2 if len(sent) < 1000 else 3600.0
+        bounded = BoundedConnections(Silent, within=within)
+        server = await asyncio.get_running_loop().create_server(bounded, HOST, 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(sent)
+        try:
+            return await asyncio.wait_for(reader.read(), 60.0)
+        except ConnectionResetError:
+            return b""
+        finally:
+            writer.close()
+            server.close()
+
+    assert asyncio.run(run()) == b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 
@@ -13,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from understudy.addresses import joined, listener
 from understudy.errors import EnvironmentProblem
+from understudy.supervisor.bounded import BoundedConnections
 from understudy.supervisor.health import Health
 
 
@@ -72,7 +74,14 @@ class _Metrics(Collector):
         yield sent
 
 
+async def _one_request(_: web.Request, response: web.StreamResponse) -> None:
+    """A connection ends with its answer: time and size are limited for the whole of it."""
+    response.force_close()
+
+
 class Probes:
+    """Answers a few short requests at a time, each within seconds: see ``BoundedConnections``."""
+
     def __init__(self, health: Health, requests: dict[str, int]) -> None:
         self._health = health
         self._registry = CollectorRegistry(auto_describe=False)
@@ -81,13 +90,18 @@ class Probes:
         application.add_routes(
             [web.get("/livez", self._livez), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )
+        application.on_response_prepare.append(_one_request)
         self._runner = web.AppRunner(application, access_log=None)
+        self._server: asyncio.Server | None = None
+        self._connections: BoundedConnections | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Raises ``EnvironmentProblem`` when the port is taken."""
         await self._runner.setup()
+        assert self._runner.server is not None
+        self._connections = BoundedConnections(self._runner.server)
         try:
-            await web.SockSite(self._runner, listener(host, port)).start()
+            self._server = await asyncio.get_running_loop().create_server(self._connections, sock=listener(host, port))
         except OSError as error:
             raise EnvironmentProblem(
                 f"cannot listen on {joined(host, port)}: {error.strerror}",
@@ -96,6 +110,9 @@ class Probes:
             ) from error
 
     async def stop(self) -> None:
+        if self._server is not None and self._connections is not None:
+            self._server.close()
+            self._connections.close()
         await self._runner.cleanup()
 
     async def _livez(self, _: web.Request) -> web.Response:
