@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from bench.observer import read_fence_logs
-from tests.spark.fence_env import OPEN, REVOKED, driver, token
+from tests.spark.fence_env import LOST, OPEN, REVOKED, Driver, driver, refusal, token
 from understudy.fencing.counters import Commit, Counts
 
 pytestmark = pytest.mark.spark
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 def test_counts_are_on_the_page_whatever_becomes_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rotation froze the age of the last commit, and the liveness probe killed a healthy leader for it."""
     monkeypatch.setenv("UNDERSTUDY_FENCE_LOG_BYTES", "4096")
-    long, root = tmp_path / ("long-é" * 40) / ("x" * 200), tmp_path / "état" / "state" / "orders"
+    long, root = tmp_path.joinpath(*["long-é" * 20] * 8), tmp_path / "état" / "state" / "orders"
     with driver(tmp_path / "jvm") as one:
         read = one.gate.counters.read
         assert read() == Counts()
@@ -78,3 +78,45 @@ def test_a_log_that_cannot_be_written_stops_nothing_and_goes_on_when_it_can(tmp_
         assert one.gate.counters.read().commits == 2
         written = [json.loads(line) for line in one.log_path.read_text().splitlines() if line]
         assert written[-1]["path"] == str(tmp_path / "commits" / "1")
+
+
+def test_directories_that_are_written_once_are_forgotten_and_claimed_again_when_they_are_written_again(
+    tmp_path: Path,
+) -> None:
+    """One output directory per batch: each cost memory for good, and SIGTERM listed them all."""
+
+    def delete(one: Driver, directory: Path) -> None:
+        protocol = one.jvm.dev.understudy.fence.FencedCommitProtocol("job", str(directory), False)
+        gone = one.path(directory / "gone")
+        protocol.deleteWithJob(gone.getFileSystem(one.conf), gone, True)
+
+    lake = tmp_path / "lake"
+    with driver(tmp_path / "jvm") as one:
+        one.gate.write(OPEN, token(5, 1))
+        one.claim(tmp_path / "checkpoint")
+        (lake / "0" / "offsets").mkdir(parents=True)
+        (lake / "0" / "offsets" / "7").touch()
+        for batch in range(300):
+            delete(one, lake / str(batch))
+        roots = {each["root"]: each for each in one.state()["roots"]}
+        assert len(roots) == 257, "256 outputs, and what was claimed by its name"
+        assert str(lake / "299") in roots
+        assert str(lake / "43") not in roots
+        assert one.fence.quiesce(0), "what a batch writer writes to has no batch in flight, whatever lies there"
+
+        claimed = len(one.logged(op="claim"))
+        delete(one, lake / "0")
+        assert len(one.logged(op="claim")) == claimed, "it found its own claim"
+        one.jvm.java.lang.System.gc()
+
+        claim = lake / "1" / "_understudy" / "claim@2"
+        assert [path.name for path in claim.parent.iterdir()] == ["claim@1"]
+        claim.write_text(
+            (claim.parent / "claim@1")
+            .read_text()
+            .replace(str(token(5, 1)), str(token(6, 1)))
+            .replace(one.holder, "other")
+        )
+        with pytest.raises(Py4JJavaError) as error:
+            delete(one, lake / "1")
+        assert refusal(error.value) == LOST

@@ -31,6 +31,8 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
     private final FileCommitProtocol wrapped;
     private final String outputPath;
     private transient String logged;
+    /** Held while the job runs: see {@link Roots}. */
+    private transient Root root;
 
     /** The constructor that Spark calls. */
     public FencedCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
@@ -157,7 +159,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
         try {
             Path path = new Path(outputPath);
             FileSystem files = path.getFileSystem(conf);
-            Root root = Fence.rootOf(files, path, conf, true);
+            root = Fence.rootOf(files, path, conf, true);
             logged = Roots.key(files, path);
             Fence.admit(root, op, logged, true);
             return root;

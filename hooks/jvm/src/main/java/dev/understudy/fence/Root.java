@@ -37,20 +37,29 @@ final class Root {
         }
     });
 
-    private Root(String key, ClaimStore store, boolean remote, FileSystem files) {
+    private final boolean output;
+
+    private Root(String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
+        this.output = output;
         this.key = key;
         this.store = store;
         this.remote = remote;
         this.files = files;
     }
 
-    static Root of(String key, FileSystem files, Configuration conf) throws IOException {
+    /** {@code output}: a batch writer's directory, which has no log of batches. */
+    static Root of(String key, FileSystem files, Configuration conf, boolean output) throws IOException {
         if (LocalFiles.isLocal(files)) {
-            return new Root(key, new LocalClaims(Path.of(key)), false, files);
+            return new Root(key, new LocalClaims(Path.of(key)), false, files, output);
         }
         org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
         boolean conditional = ObjectStore.isConditional(files, path);
-        return new Root(key, conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null, true, files);
+        ClaimStore store = conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null;
+        return new Root(key, store, true, files, output);
+    }
+
+    boolean output() {
+        return output;
     }
 
     /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
@@ -100,13 +109,17 @@ final class Root {
             if (!remote) {
                 Staging.deleteOthers(Path.of(key)); // before any write of ours; again after a claim that failed here
             }
+            // our own claim, met by an object that never made it: this root was forgotten in between, and what it knew with it
+            boolean forgotten = ours == null && outcome.verdict() != Claims.Verdict.CLAIMED;
             ours = outcome.standing();
-            if (outcome.verdict() == Claims.Verdict.CLAIMED) {
+            if (forgotten || outcome.verdict() == Claims.Verdict.CLAIMED) {
                 synchronized (cleared) {
-                    takenOver = outcome.followed();
+                    takenOver = forgotten || outcome.followed();
                     cleared.clear();
                 }
-                inFlight.set(UNKNOWN); // two lists, which a takeover has no time for: see anyInFlight
+                if (!output) {
+                    inFlight.set(UNKNOWN); // two lists, which a takeover has no time for: see anyInFlight
+                }
             }
         }
         return outcome;

@@ -2,7 +2,12 @@ package dev.understudy.fence;
 
 import java.io.File;
 import java.io.IOException;
+import java.lang.ref.ReferenceQueue;
+import java.lang.ref.WeakReference;
+import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -26,49 +31,123 @@ final class Roots {
             Pattern.compile("(/.*)/(temporary-\\p{XDigit}{8}(?:-\\p{XDigit}{4}){3}-\\p{XDigit}{12})(?:/.*)?");
     private static final Set<String> INSIDE = Set.of("offsets", "commits", "sources", "state", "_spark_metadata");
 
+    /** A script may write to a directory of its own with every batch, and this process lives for months. */
+    private static final int OUTPUTS = 256;
+
+    private static final int DIRECTORIES = 1024;
+
+    /** Checkpoints, and what was claimed by its name: as many as the script has queries and sinks. */
     private final Map<String, Root> known = new ConcurrentHashMap<>();
-    private final Map<String, Root> byDirectory = new ConcurrentHashMap<>();
+
+    // All others are guarded by this object's lock.
+    private final Map<String, Root> outputs = new LinkedHashMap<>(16, 0.75f, true) {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, Root> eldest) {
+            if (size() <= OUTPUTS) {
+                return false;
+            }
+            released.put(eldest.getKey(), new Released(eldest.getKey(), eldest.getValue(), collected));
+            return true;
+        }
+    };
+    /** Outputs that were let go, for as long as a job that runs holds them: what it knows of its directory must not be lost. */
+    private final Map<String, Released> released = new HashMap<>();
+
+    private final ReferenceQueue<Root> collected = new ReferenceQueue<>();
+    private final Map<String, Root> byDirectory = new LinkedHashMap<>(16, 0.75f, true) {
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, Root> eldest) {
+            return size() > DIRECTORIES;
+        }
+    };
+
+    private static final class Released extends WeakReference<Root> {
+        final String key;
+
+        Released(String key, Root root, ReferenceQueue<Root> collected) {
+            super(root, collected);
+            this.key = key;
+        }
+    }
 
     Root named(FileSystem files, Path path, Configuration conf) throws IOException {
         String key = key(files, path);
         Root root = known.get(key);
-        if (root == null) {
-            root = add(key, files, conf);
+        if (root != null) {
+            return root;
         }
-        return root;
-    }
-
-    private synchronized Root add(String key, FileSystem files, Configuration conf) throws IOException {
-        Root root = known.get(key);
-        if (root == null) {
-            root = Root.of(key, files, conf);
-            known.put(key, root);
+        Root made = Root.of(key, files, conf, false); // not under the lock: it may ask the store
+        synchronized (this) {
+            Root first = known.putIfAbsent(key, made);
+            outputs.remove(key); // written to before by a batch writer, perhaps
+            released.remove(key);
             byDirectory.clear(); // a nearer root than the remembered ones, perhaps
+            return first == null ? made : first;
         }
-        return root;
     }
 
+    /**
+     * {@code sink}: {@code path} is a directory that a batch writer writes to. Only the latest of these are remembered; another
+     * one is claimed again, which finds its own claim, when it is written to again.
+     */
     Root above(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
         String temporary = LocalFiles.isLocal(files) ? temporaryCheckpoint(key(files, path)) : null;
         if (temporary != null) {
             return Root.unclaimed(temporary, files);
         }
         String start = sink ? key(files, path) : parent(key(files, path));
-        // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
-        Root cached = byDirectory.get(start);
-        if (cached != null) {
-            return cached;
-        }
-        for (String each = start; !each.isEmpty(); each = parent(each)) {
-            Root root = known.get(each);
-            if (root != null) {
-                byDirectory.put(start, root);
-                return root;
+        synchronized (this) {
+            // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
+            Root cached = byDirectory.get(start);
+            if (cached != null) {
+                return used(cached);
+            }
+            for (String each = start; !each.isEmpty(); each = parent(each)) {
+                Root root = find(each);
+                if (root != null) {
+                    byDirectory.put(start, root);
+                    return root;
+                }
             }
         }
         String inferred = sink ? sinkRoot(start) : checkpointRoot(key(files, path));
-        Root root = add(inferred, files, conf);
-        byDirectory.put(start, root);
+        Root made = Root.of(inferred, files, conf, sink);
+        synchronized (this) {
+            Root root = find(inferred);
+            if (root == null) {
+                root = made;
+                if (sink) {
+                    outputs.put(inferred, root);
+                } else {
+                    known.put(inferred, root);
+                }
+                byDirectory.clear();
+            }
+            byDirectory.put(start, root);
+            return root;
+        }
+    }
+
+    private Root find(String key) {
+        Root root = known.get(key);
+        if (root == null) {
+            root = outputs.get(key);
+        }
+        if (root == null) {
+            Released reference = released.get(key);
+            root = reference == null ? null : reference.get();
+        }
+        return root == null ? null : used(root);
+    }
+
+    private Root used(Root root) {
+        if (root.output()) {
+            released.remove(root.key);
+            outputs.put(root.key, root);
+            while (collected.poll() instanceof Released gone) {
+                released.remove(gone.key, gone);
+            }
+        }
         return root;
     }
 
@@ -82,11 +161,13 @@ final class Roots {
         return ours ? found.group(1) + "/" + found.group(2) : null;
     }
 
-    Collection<Root> all() {
-        return List.copyOf(known.values());
+    synchronized Collection<Root> all() {
+        List<Root> all = new ArrayList<>(known.values());
+        all.addAll(outputs.values());
+        return all;
     }
 
-    /** A root that cannot be looked into counts as one with a batch. */
+    /** A root that cannot be looked into counts as one with a batch. Outputs of batch writers have none, and are not looked into. */
     boolean anyInFlight() {
         for (Root root : known.values()) {
             try {
