@@ -150,7 +150,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Driver → supervisor: directories this job claims (checkpoints and sinks)."""
+    """Driver → supervisor: every directory that this driver's queries hold claims of (checkpoints and sinks)."""
 
     roots: list[str]
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 def test_counts_are_on_the_page_whatever_becomes_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rotation froze the age of the last commit, and the liveness probe killed a healthy leader for it."""
-    monkeypatch.setenv("UNDERSTUDY_FENCE_LOG_BYTES", "4096")
+    monkeypatch.setenv("UNDERSTUDY_FENCE_LOG_LIMIT", "4096")
     long, root = tmp_path.joinpath(*["long-é" * 20] * 8), tmp_path / "état" / "state" / "orders"
     with driver(tmp_path / "jvm") as one:
         read = one.gate.counters.read
@@ -103,6 +103,10 @@ def test_directories_that_are_written_once_are_forgotten_and_claimed_again_when_
         assert str(lake / "299") in roots
         assert str(lake / "43") not in roots
         assert one.fence.quiesce(0), "what a batch writer writes to has no batch in flight, whatever lies there"
+
+        one.fence.forget(str(tmp_path / "checkpoint"), one.conf)
+        assert len(one.state()["roots"]) == 256
+        assert one.claim(tmp_path / "checkpoint")["outcome"] == "repeat"
 
         claimed = len(one.logged(op="claim"))
         delete(one, lake / "0")

@@ -99,6 +99,7 @@ class Deferred:
     recovery: threading.Lock = field(default_factory=threading.Lock)
     recovered: int = 0
     context_stopped: bool = False  # by the script, while this query ran: Spark calls that an exception
+    claimed: tuple[str, ...] = ()  # the roots that were claimed for it
 
     def failure(self) -> BaseException | None:
         """The exception that was its end, if that was one; ``None`` while it runs. Asks the JVM."""
@@ -107,6 +108,11 @@ class Deferred:
         if self.context_stopped or self.query.isActive:
             return None
         return self.query.exception()
+
+    @property
+    def over(self) -> bool:
+        """Whether it ran and came to its end without an error: nobody will have to begin it again."""
+        return self.query is not None and not self.query.isActive and self.query.exception() is None
 
     @property
     def session(self) -> Any:

@@ -31,9 +31,12 @@ class QueryRegistry:
             self._queries.append(deferred)
 
     def add_started(self, deferred: Deferred) -> bool:
-        """Add what runs already; true if it is the first. A script that starts its query again whenever it ends has one, not a thousand."""
+        """Add what runs already; true if it is the first.
+
+        A script that starts its query again whenever it ends has one, not a thousand; nor one for each that came to its end.
+        """
         before = self.queries()
-        over = {id(each) for each in before if deferred.replaces(each)}
+        over = {id(each) for each in before if deferred.replaces(each) or each.over}
         with self._lock:
             self._queries = [*(each for each in self._queries if id(each) not in over), deferred]
         return not before

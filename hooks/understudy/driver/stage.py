@@ -111,7 +111,10 @@ class Stage:
         claimed = self._begin([deferred])
         if deferred.error is not None:
             raise deferred.error
-        if self.registry.add_started(deferred):
+        held = self._held()
+        first = self.registry.add_started(deferred)
+        self._forget(held - self._held(), deferred.session)
+        if first:
             self._say(Started(1, claimed, time.monotonic() - began))
             threading.Thread(target=self._first_commit, args=(began,), name="first-commit", daemon=True).start()
         self._watch([deferred])
@@ -243,7 +246,11 @@ class Stage:
         """Claim and start; failures become each query's ``error``. Returns the seconds the claims took."""
         began = time.monotonic()
         try:
-            self._claim(dict(sorted((root, each.session) for each in deferred for root in each.roots)))
+            sessions: dict[str, Any] = {}
+            for each in deferred:
+                each.claimed = tuple(each.roots)
+                sessions |= dict.fromkeys(each.claimed, each.session)
+            self._claim({root: sessions[root] for root in sorted(sessions)})
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             for each in deferred:
                 each.error = error
@@ -314,6 +321,17 @@ class Stage:
         fence = self._jvm.dev.understudy.fence.Fence
         said = call_each(lambda item: fence.claim(*item), list(roots.items()), at_most=8)
         return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
+
+    def _held(self) -> set[str]:
+        return {root for each in self.registry.queries() for root in each.claimed}
+
+    def _forget(self, roots: set[str], session: Any) -> None:
+        """Used by no query any more: whoever writes there again claims again."""
+        with self._lock:
+            self._claimed -= roots
+        for root in roots:
+            with suppress(Exception):  # the JVM is gone; so is what it remembers
+                self._jvm.dev.understudy.fence.Fence.forget(root, session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
 
     def _advise(self, deferred: Deferred) -> None:
         with suppress(Exception):  # advice is worth no failure: whatever cannot be read here, the start will tell

@@ -262,10 +262,10 @@ class JobStore:
         return await self._update(token, lambda job: replace(job, committed_at=now))
 
     async def claims(self, token: Token, roots: tuple[str, ...]) -> Job:
-        """Note that ``token`` has claimed ``roots``; those of the token before it stay, and older ones drop out."""
+        """Note that ``token`` holds ``roots``, all of them; those of the token before it stay, and older ones drop out."""
 
         def with_roots(job: Job) -> Job:
-            claimed = job.claimed.claimed(token, roots)
+            claimed = job.claimed.held(token, roots)
             return replace(job, claimed=claimed, roots=claimed.all)
 
         return await self._update(token, with_roots)

@@ -38,6 +38,11 @@ class ClaimedRoots:
         newest = sorted(known, reverse=True)[:_KEPT]
         return type(self)(tuple((number, tuple(sorted(known[number]))) for number in newest))
 
+    def held(self, token: Token, roots: tuple[str, ...]) -> Self:
+        """With ``roots`` claimed under ``token`` and no others: what its script has stopped using is not kept by name for ever."""
+        others = tuple(each for each in self.by_token if each[0] != int(token))
+        return type(self)(others).claimed(token, roots)
+
     def encode(self) -> str:
         return codec.encode(ENTRY, _VERSION, {"tokens": [[number, list(roots)] for number, roots in self.by_token]})
 

@@ -163,6 +163,12 @@ public final class Fence {
         require("prepare", root).roots.named(files, path, conf).prepare();
     }
 
+    /** Lets go of what is known of {@code root}: the queries that used it have ended. Its claim stays. */
+    public static void forget(String root, Configuration conf) throws IOException {
+        Path path = new Path(root);
+        require("forget", root).roots.forget(Roots.key(path.getFileSystem(conf), path));
+    }
+
     private static Claims.Outcome attempt(Attached me, Root root, long token) throws IOException {
         Claims.Outcome outcome = root.claim(me.claim(token), () -> isOpen(me.gate.read(), token));
         if (outcome.verdict().refused()) {

@@ -22,7 +22,7 @@ final class FenceLog {
 
     private static final String COMMITS = "/commits";
 
-    private static final long LIMIT_BYTES = limit(System.getenv("UNDERSTUDY_FENCE_LOG_BYTES"));
+    private static final long LIMIT_BYTES = limit(System.getenv("UNDERSTUDY_FENCE_LOG_LIMIT"));
 
     private final File file;
     private final Counters counters;

@@ -86,6 +86,12 @@ final class Roots {
         }
     }
 
+    /** No query uses it any more; whoever writes there again claims again. */
+    synchronized void forget(String key) {
+        known.remove(key);
+        byDirectory.clear();
+    }
+
     /**
      * {@code sink}: {@code path} is a directory that a batch writer writes to. Only the latest of these are remembered; another
      * one is claimed again, which finds its own claim, when it is written to again.

@@ -1,0 +1,101 @@
+"""What a leading driver remembers of queries that have ended: a script may start one a minute, for months."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from understudy.driver.queries import Deferred
+from understudy.driver.stage import Stage
+from understudy.fencing.counters import CountersPage, path_of
+from understudy.fencing.gate import State
+from understudy.messages import Message, Roots
+
+
+class Fence:
+    """The JVM's, as far as it is asked."""
+
+    def __init__(self) -> None:
+        self.claimed: list[str] = []
+        self.forgotten: list[str] = []
+
+    def claim(self, root: str, _: Any) -> str:
+        self.claimed.append(root)
+        return json.dumps({"outcome": "claimed"})
+
+    def forget(self, root: str, _: Any) -> None:
+        self.forgotten.append(root)
+
+
+class Session:
+    """What a claim takes of one."""
+
+    def __init__(self) -> None:
+        self.sparkContext = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
+        self._jsparkSession = SimpleNamespace(sessionState=lambda: SimpleNamespace(newHadoopConf=lambda: None))
+
+
+SESSION = Session()
+
+
+class Query:
+    """A real one's answers: it runs, or has ended, with an error or without."""
+
+    def __init__(self, *, active: bool, error: str | None = None) -> None:
+        self.isActive, self._error = active, error
+
+    def exception(self) -> str | None:
+        return self._error
+
+    def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
+        return
+
+
+class Started(Deferred):
+    """Begins as ``query``, with ``checkpoint`` and a sink of its own."""
+
+    @property
+    def session(self) -> Any:
+        return SESSION
+
+    @property
+    def roots(self) -> list[str]:
+        return [self.checkpoint, "/sink"]
+
+    def begin(self) -> Any:
+        return self.writer
+
+
+def started(checkpoint: str, query: Query) -> Started:
+    anything: Any = query
+    scene: Any = SimpleNamespace(same_settings=lambda _: True)
+    sink: Any = SimpleNamespace(kind="noop", query_name=None, options={})
+    return Started(anything, None, None, sink, checkpoint, scene)
+
+
+def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_failed_are_not(tmp_path: Path) -> None:
+    said: list[Message] = []
+    gate = tmp_path / "gate"
+    CountersPage.create(path_of(gate))
+    fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
+    nobody: Any = None
+    gatekeeper: Any = leads
+    check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
+    stage = Stage(gatekeeper, nobody, gate, check, said.append)
+    stage.attached(SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence)))))
+    stage.start(started("/runs", Query(active=True)))
+    stage.start(started("/failed", Query(active=False, error="it failed")))
+    for number in range(100):
+        stage.start(started(f"/run-{number}", Query(active=False)))
+    (*_, roots) = [message for message in said if isinstance(message, Roots)]
+    assert len(roots.roots) <= 5, "the sink, two that stay, the last and the one before"
+    assert {"/sink", "/runs", "/failed", "/run-99"} <= {*roots.roots}
+    assert fence.forgotten == [f"/run-{number}" for number in range(99)]
+    assert len(stage.registry.queries()) == 3
+
+    stage.start(started("/run-5", Query(active=True)))
+    assert fence.claimed.count("/run-5") == 2, "it is claimed again when it is used again"
+    assert fence.claimed.count("/sink") == 1
+    leads.standing = lambda: State.REVOKED  # whatever still waits for a first commit ends
