@@ -62,7 +62,7 @@ class Started(Deferred):
 
     @property
     def roots(self) -> list[str]:
-        return [self.checkpoint, "/sink"]
+        return [str(self.checkpoint), "/sink"]
 
     def begin(self) -> Any:
         return self.writer

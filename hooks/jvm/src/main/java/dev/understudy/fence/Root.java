@@ -64,7 +64,7 @@ final class Root {
 
     /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
     static Root unclaimed(String key, FileSystem files) {
-        return new Root(key, null, false, files);
+        return new Root(key, null, false, files, false);
     }
 
     boolean claimable() {
