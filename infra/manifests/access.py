@@ -33,7 +33,11 @@ def access(settings: Settings) -> list[Manifest]:
 
 
 def ha_rules(settings: Settings) -> list[Manifest]:
-    """No create, no delete, no wildcard: the objects are there before their first user, and are emptied, never removed."""
+    """No delete, no wildcard, and no create but of Leases: the objects are there before their first user, are emptied, never removed.
+
+    A Lease that somebody deletes can come back by create alone, and its living holder makes it again within a second. RBAC cannot
+    name what is created. A Lease carries nothing that others read, so that is granted for it; for ConfigMaps it is not.
+    """
     named: dict[str, list[str]] = {}
     for each in ha_objects(settings):
         named.setdefault(each["kind"], []).append(each["metadata"]["name"])
@@ -45,6 +49,8 @@ def ha_rules(settings: Settings) -> list[Manifest]:
         )
         if kind in named
     ]
+    if "Lease" in named:
+        rules.append({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]})
     return [
         *rules,
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},  # evidence

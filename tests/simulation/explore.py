@@ -2,7 +2,8 @@
 
 The core is production's own. Around it there is one lock document, one request at most per replica, and a clock that jumps to
 whatever is due next. At every step one thing happens, and everything that can happen is tried: a request is answered, or lost,
-or its answer is, or it is delayed and lands later; a replica crashes, is frozen, or thaws; a death becomes known; time passes.
+or its answer is, or it is delayed and lands later; a replica crashes, is frozen, or thaws; a death becomes known; the lock is
+deleted; time passes.
 
 Two states are one when they differ in nothing a decision can tell: times are taken relative to now, revisions and nonces by the
 order in which they appear.
@@ -119,8 +120,20 @@ def nexts(moment: Moment) -> Iterator[tuple[str, Moment]]:
         rest = moment.under_way[:index] + moment.under_way[index + 1 :]
         yield f"a write of {attempt.grant.holder} lands", _landed(replace(moment, under_way=rest), attempt)[0]
     yield from _deaths(moment)
+    yield from _deleted(moment)
     if not waiting:  # an answer takes no time, unless it takes all there is
         yield from _later(moment)
+
+
+def _deleted(moment: Moment) -> Iterator[tuple[str, Moment]]:
+    """Not while somebody's create is about to be answered: one that was decided on before the lock was made wins on its absence.
+
+    No store can tell that from the first. The claims do: it is the same epoch, and the job's document gives each its own attempt.
+    """
+    requests = [actor.request for actor in moment.actors if actor.fails_at is None and not actor.dead]
+    creates = any(isinstance(request, Write) and request.attempt.seen is None for request in requests)
+    if moment.faults and moment.lock is not None and not creates:
+        yield "the lock is deleted", replace(moment, lock=None, faults=moment.faults - 1)
 
 
 def _failing(moment: Moment, number: int) -> Iterator[tuple[str, Moment]]:

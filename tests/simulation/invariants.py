@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Invariants:
     """``broken`` says what did not hold. ``harmed``: documents are not what replicas left there any more.
 
-    ``restored``: an older record of the lock may say that it is free while somebody leads.
+    ``deleted``: the lock was, at least once. ``restored``: an older record of the lock may say that it is free while somebody leads.
     """
 
     world: World
@@ -30,6 +30,7 @@ class Invariants:
     epoch: int = 0
     harmed: bool = False
     restored: bool = False
+    deleted: bool = False
     buried_at: float = float("inf")
     named: str | None = None
     job: Job | None = None

@@ -196,7 +196,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "missing is not free where something was granted before",
-        (f"{_FOLLOWING}:contend", "if isinstance(state.sight, Unwritten) and highest > 0:", "if False:"),
+        (f"{_FOLLOWING}:contends_at", "case Unwritten() if state.granted > 0:", "case Unwritten() if False:"),
         kinds=_HARM,
         by=558,
     ),

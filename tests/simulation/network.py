@@ -157,13 +157,21 @@ class SimulatedStore:
     deaf: float = 0.0
     #: Where the documents are, if not the site's first.
     other: MemoryServer | None = None
+    #: Whether a document of this name, which is not there, may be created: or the server answers 403.
+    may_create: Callable[[str], bool] = lambda _: True
 
     async def read(self, name: str) -> Document | None:
         return await self.line.ask(lambda: self._server.document(name))
 
     async def create(self, name: str, content: Content) -> Outcome:
         _check_size(name, {}, content)
-        return await self.line.tell(lambda: self._server.write(name, None, lambda old: old.changed(content)), _UNKNOWN)
+
+        def create() -> Outcome:
+            if not self.may_create(name):
+                raise DocumentError("403 Forbidden: this service account may not create", where=name)
+            return self._server.write(name, None, lambda old: old.changed(content))
+
+        return await self.line.tell(create, _UNKNOWN)
 
     async def replace(self, seen: Document, content: Content) -> Outcome:
         _check_size(seen.name, seen.entries, content)

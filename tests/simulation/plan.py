@@ -10,7 +10,8 @@ from enum import StrEnum
 class Kind(StrEnum):
     """What goes wrong in a history.
 
-    ``mixed``: everything but what the others do. ``harm``: somebody deletes, empties, damages, restores and buries documents,
+    ``mixed``: everything but what the others do. ``gone``: the lock is deleted, again and again, while the rest of it happens;
+    where nobody may create, it stays away for a while. ``harm``: somebody deletes, empties, damages, restores and buries documents,
     too. ``rollout``: newer revisions come besides. ``graceful``: pods are told to stop, and nothing else. ``outage``: the API
     server is away for everybody, and nothing else. ``storm``: leaders die, many of them.
     """
@@ -21,6 +22,7 @@ class Kind(StrEnum):
     GRACEFUL = "graceful"
     OUTAGE = "outage"
     STORM = "storm"
+    GONE = "gone"
 
 
 #: Only one thing goes wrong in these, and it is known exactly what has to follow.
@@ -48,7 +50,9 @@ class Plan:
     @classmethod
     def of(cls, seed: int) -> Plan:
         chance = random.Random(f"plan {seed}")
-        kind = chance.choices(list(Kind), [0.5, 0.2, 0.15, 0.07, 0.07, 0.005])[0]
+        kind = chance.choices(list(Kind), [0.5, 0.2, 0.15, 0.07, 0.07, 0.005, 0.0])[0]
+        if kind is Kind.MIXED and random.Random(f"gone {seed}").random() < 0.15:
+            kind = Kind.GONE
         return cls.like(seed, kind)
 
     @classmethod

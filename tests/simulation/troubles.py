@@ -52,6 +52,7 @@ class Troubles:
             Kind.HARM: [*deaths, *others, *[self._harm] * 4],
             Kind.GRACEFUL: [self._terminate],
             Kind.OUTAGE: [self._outage],
+            Kind.GONE: [*deaths, self._freeze, self._cut, self._terminate, *[self._delete_lock] * 5],
         }
         what = random.Random(f"trouble {self.world.plan.seed} {number}").choice(kinds[self.world.plan.kind])
         pod = None if number in self.world.plan.without else self.victim()
@@ -135,6 +136,22 @@ class Troubles:
     def _replace(self, pod: Pod) -> None:
         if not self.world.calm:
             pod.sigterm()
+
+    def _delete_lock(self, _: Pod) -> None:
+        """`kubectl delete`. Where nobody may create, somebody puts the bare object there again, later."""
+        world, name = self.world, self.world.settings(1).names.lock
+        world.holds.deleted = True
+        servers = [world.api.documents, world.leases] if world.multi else [world.api.documents]
+        for server in servers if world.chance.random() < 0.5 else [world.chance.choice(servers)]:
+            server.remove(name)
+        if world.may_create:
+            return
+        world.bare = False
+
+        def put_back() -> None:
+            world.bare = True
+
+        world.loop.later(None, world.chance.uniform(0.0, 2.5 * world.profile.lease), put_back)
 
     def _harm(self, _: Pod) -> None:
         """Deleted, emptied, damaged, or restored from a backup, one document or all of them together."""

@@ -51,6 +51,8 @@ class World:
     run_number: int = 1
     stale: int = 0
     calm: bool = False
+    #: Whether the lock's object, when there is none with content, is there for whoever has no right to create one.
+    bare: bool = True
     over: bool = False
     failure: str = "the script failed"  # what a script says that does
 
@@ -66,6 +68,7 @@ class World:
         # a leader with user code running is killed in an outage, as it must be
         self.user_code = self.plan.kind is not Kind.OUTAGE and self.chance.random() < 0.5
         self.restart_delay = 0.2
+        self.may_create = random.Random(f"creates {self.plan.seed}").random() < 0.5
         # without a successor a driver restarts in place
         self.rehearses = 1.0 if alone else self.chance.choice([0.2, 0.8])
         slow = self.profile.request / (20 if self.multi else 6)  # two documents are twice as many requests
@@ -94,7 +97,8 @@ class World:
         )
 
     def store(self, line: Line, server: MemoryServer | None = None) -> SimulatedStore:
-        return SimulatedStore(line, self.chance.choice([0.0, 0.3, 1.0]) if self.plan.kind not in ALONE else 0.0, server)
+        deaf = self.chance.choice([0.0, 0.3, 1.0]) if self.plan.kind not in ALONE else 0.0
+        return SimulatedStore(line, deaf, server, lambda name: self.bare or not name.endswith("-lock"))
 
     def settings(self, revision: int, run: int = 1) -> RunSettings:
         if (revision, run) not in self._settings:
@@ -191,9 +195,16 @@ class World:
         while self.checkpoint.last_token == before and self.loop.now < until:  # noqa: ASYNC110 - here time costs nothing
             await asyncio.sleep(0.1)
 
+    def _soon(self) -> float:
+        """Within how many seconds of the calm somebody has to lead."""
+        timings = self.profile
+        soon = timings.lease + 2 * timings.retry + 4 * timings.request
+        # where the lock was deleted its holder's deadline passes first, and then a lease
+        return soon + (timings.lease + timings.kill_after if self.holds.deleted else 0.0)
+
     async def _calm_down(self) -> None:
         """Faults stop, and what was under way lands; then somebody leads and commits, soon."""
-        self.calm = True
+        self.calm = self.bare = True
         self.trouble = self.fails = 0.0
         self.api.down = self.objects.down = False
         self.api.land_all()
@@ -209,11 +220,10 @@ class World:
         self.note("calm")
         if self.holds.harmed or self.checkpoint.ended_by is not None:
             return
-        timings = self.profile
         committed = self.checkpoint.last(COMMITS)
-        soon = timings.lease + 2 * timings.retry + 4 * timings.request
         another_pod = 4.0
-        await asyncio.sleep(soon + another_pod + self.starts_within + 2 * self.trigger)
+        soon = self._soon() + another_pod + self.starts_within
+        await asyncio.sleep(soon + 2 * self.trigger)
         if self.batches is None:
             leaders = [pod.holder for pod in self.living() if pod.leads]
             if len(leaders) != 1:
@@ -221,7 +231,7 @@ class World:
             elif self.checkpoint.last(COMMITS) <= committed:
                 self.holds.broken.append("I7: nothing is committed after the calm")
         else:
-            await self._runs_end(soon + another_pod + self.starts_within)
+            await self._runs_end(soon)
 
     async def _runs_end(self, soon: float) -> None:
         """The run under way ends; where there are more, so does each."""

@@ -55,9 +55,11 @@ def test_acquire_from_unled_object() -> None:
     took(ready("baz", led_by("")).hear(Tick()))
 
 
-def test_acquire_from_unled_object_is_refused_where_something_was_granted_before() -> None:
+def test_acquire_from_unled_object_waits_for_a_lease_where_something_was_granted_before() -> None:
     """Not client-go's: to it, blank is free."""
-    assert ready("baz", led_by(""), floor=7).after(10 * TIMINGS.lease).role() is Role.STANDBY
+    baz = ready("baz", led_by(""), floor=7).after(TIMINGS.lease - 0.1)
+    assert baz.role() is Role.STANDBY
+    assert baz.after(2 * TIMINGS.retry).role() is Role.LEADING
 
 
 def test_acquire_from_led_unacked_object() -> None:

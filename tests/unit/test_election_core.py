@@ -338,18 +338,17 @@ def test_a_standby_contends_again_once_the_lock_is_readable() -> None:
     assert replica.after(LEASE + RETRY + 0.1).epochs == [8]
 
 
-def test_a_missing_lock_is_not_free_while_a_floor_exists() -> None:
-    replica = ready("a", Lock(), floor=7).after(20 * LEASE)
+@pytest.mark.parametrize("standing", [None, document()])
+def test_a_missing_or_emptied_lock_is_not_free_while_a_floor_exists_and_is_taken_above_it_after_a_lease(
+    standing: Document | None,
+) -> None:
+    """Its living holder writes it again before; a lock that nobody can ever take again would end the job for good."""
+    replica = ready("a", Lock(standing), floor=7).after(LEASE - 0.1)
 
     assert replica.sent == []
-    assert replica.said.count("refused") == 1
-    assert "epoch 7 was granted before" in replica.sentence("refused")
-
-
-def test_an_emptied_lock_is_not_free_while_a_floor_exists() -> None:
-    replica = ready("a", Lock(document()), floor=7).after(20 * LEASE)
-
-    assert replica.sent == []
+    assert replica.said.count("waiting") == 1
+    assert "epoch 7 was granted before" in replica.sentence("waiting")
+    assert replica.after(RETRY).epochs == [8]
 
 
 def test_a_lock_that_was_seen_with_an_epoch_is_not_new_when_it_is_gone_even_without_a_floor() -> None:
@@ -357,7 +356,31 @@ def test_a_lock_that_was_seen_with_an_epoch_is_not_new_when_it_is_gone_even_with
     replica = following(lock)
     lock.put(None)
 
-    assert replica.after(20 * LEASE).sent == []
+    assert replica.after(LEASE - 0.1).sent == []
+    assert replica.after(2 * RETRY).epochs == [8]
+
+
+def test_a_lock_that_is_gone_is_waited_for_as_long_as_its_last_holder_named() -> None:
+    lock = Lock(held("b", 7, lease=3 * LEASE))
+    replica = following(lock)
+    lock.put(None)
+
+    assert replica.after(3 * LEASE - 0.1).sent == []
+    assert replica.after(2 * RETRY).epochs == [8]
+
+
+def test_while_a_missing_lock_cannot_be_read_its_lease_is_not_over() -> None:
+    """Its holder may be cut off as we are, and has to get its chance to write it again."""
+    lock = Lock(held("b", 7))
+    replica = following(lock)
+    lock.put(None)
+    replica.after(RETRY)
+    replica.cut = True
+    replica.after(2 * LEASE)
+    replica.cut = False
+
+    assert replica.after(LEASE - RETRY).sent == []
+    assert replica.after(3 * RETRY).epochs == [8]
 
 
 def test_a_buried_lock_is_not_free() -> None:

@@ -18,7 +18,7 @@ from tests.unit.election_builders import (
     released,
     together,
 )
-from understudy.documents.model import BURIED, Conflict, Unknown, Written
+from understudy.documents.model import BURIED, Conflict, Document, Unknown, Written
 from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
@@ -396,8 +396,29 @@ def test_what_is_unreadable_and_has_no_revision_is_read_again_and_not_written() 
     assert actions == (Read(),)
 
 
-@pytest.mark.parametrize("standing", [None, document(), document("garbage")])
-def test_a_holder_past_its_deadline_rewrites_nothing(standing: None) -> None:
+@pytest.mark.parametrize("standing", [None, document()])
+def test_a_holder_past_its_deadline_gives_up_a_lock_that_is_gone_and_takes_it_above_after_a_lease(
+    standing: Document | None,
+) -> None:
+    """Others may have led meanwhile. If none is there, it must not stay parked for ever over a lock that only it would write."""
+    replica = leading()
+    replica.cut = True
+    replica.after(LEASE)
+    replica.lock.put(standing)
+    replica.cut = False
+    sent = len(replica.sent)
+    replica.after(2 * RETRY)
+
+    assert len(replica.sent) <= sent + 1  # at most the compare-and-set that found out
+    assert "too late" in replica.sentence("lost")
+    assert replica.role() is not Role.LEADING
+    replica.after(LEASE + 4 * RETRY)
+    assert replica.role() is Role.LEADING
+    assert replica.lock.epoch == 2
+
+
+@pytest.mark.parametrize("standing", [document("garbage")])
+def test_a_holder_past_its_deadline_rewrites_nothing(standing: Document | None) -> None:
     replica = leading()
     replica.cut = True
     replica.after(LEASE)

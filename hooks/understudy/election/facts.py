@@ -73,7 +73,8 @@ class State:
     ``sight`` is the one view decisions are made on, with its compare-and-set token inside. ``changed_at`` is when *this*
     process saw that record change, or could read it again after an outage of its own. ``next_at`` is when to read (a standby)
     or write (a leader) next, ``not_before`` when to contend again after a failed attempt. ``pending`` are writes nobody
-    answered and that may still land. ``highest`` is the highest epoch ever seen or heard of here.
+    answered and that may still land. ``highest`` is the highest epoch ever seen or heard of here, ``lease`` the longest lease of a
+    holder, ``floor`` what was last heard from outside the lock.
     """
 
     rules: Rules
@@ -91,11 +92,18 @@ class State:
     hint: Hint | None = None
     dead: tuple[tuple[str, float], ...] = ()
     highest: int = 0
+    lease: float = 0.0
+    floor: int = 0
     pending: tuple[Attempt, ...] = ()
     tenure: Tenure | None = None
     lost_at: float = 0.0
     reason: str = ""
     unreachable: bool = False
+
+    @property
+    def granted(self) -> int:
+        """The highest epoch known to have been granted; 0 for a lock that is new."""
+        return max(self.highest, self.floor)
 
     @property
     def closes_at(self) -> float:

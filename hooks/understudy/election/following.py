@@ -28,13 +28,17 @@ def contends_at(state: State) -> float | None:
 
     A ready process goes first. The one a release names goes at once; the others wait one retry period, because whoever was
     chosen has rehearsed and its takeover is the fastest. An unready one waits one more. An outdated record's release and its
-    holder's death say nothing of who leads, who will find it within a lease: that is waited for.
+    holder's death say nothing of who leads, who will find it within a lease: that is waited for. So it is where the lock is gone
+    or empty and epochs were granted before: a living holder writes it again, and has stopped when a lease is over.
     """
     retry = state.rules.timings.retry
     unready = 0.0 if state.ready else retry
     match state.sight:
         case None | Corrupt() | Buried():
             return None
+        case Unwritten() if state.granted > 0:
+            # Half a period more: the holder, or a person who removes all of this cluster's data, goes first.
+            return state.changed_at + _longest_lease(state) + retry / 2 + unready
         case Unwritten():
             return state.changed_at + unready
         case Held() | Free() if _outdated(state):
@@ -43,8 +47,10 @@ def contends_at(state: State) -> float | None:
             chosen = successor is None or successor == state.rules.holder or successor in dict(state.dead)
             return state.changed_at + (0.0 if chosen else retry) + unready
         case Held(document, _, holder, lease_seconds):
-            if any(attempt.landed_in(document) for attempt in state.pending):
-                return state.changed_at  # a write of ours that landed after all: nobody leads by it
+            if any(attempt.seen is not None and attempt.landed_in(document) for attempt in state.pending):
+                # A write of ours that landed after all: nobody leads by it. A create says less: it wins on any absence, and others
+                # may have led between two.
+                return state.changed_at
             died_at = dict(state.dead).get(holder)
             if died_at is not None:
                 return died_at + unready
@@ -62,6 +68,7 @@ def _outdated(state: State) -> bool:
 def _longest_lease(state: State) -> float:
     """The record's or our own, whichever is longer: whoever leads may be of another profile than a backup's holder."""
     named = state.sight.lease_seconds if isinstance(state.sight, Held) else 0.0
+    named = state.lease if isinstance(state.sight, Unwritten) else named
     return max(named, state.rules.timings.lease)
 
 
@@ -71,6 +78,8 @@ def needs_reading(state: State) -> bool:
     After an outage that hit everyone the leader must get its chance to renew first. A released lock and a dead holder need no
     clock, and the compare-and-set says whether they are still so.
     """
+    if isinstance(state.sight, Unwritten):
+        return state.granted > 0
     return _outdated(state) or (isinstance(state.sight, Held) and state.sight.holder not in dict(state.dead))
 
 
@@ -118,6 +127,14 @@ def _explain(turn: Turn) -> None:
             turn.because("refused", f"the lock is unreadable, which is not free: {cause}")
         case Buried(_, epoch):
             turn.because("refused", f"the lock was buried at epoch {epoch}: this cluster's data were cleaned up")
+        case Unwritten(document) if turn.state.granted > 0:
+            gone = "missing" if document is None else "empty"
+            turn.because(
+                "waiting",
+                f"the lock is {gone}, but epoch {turn.state.granted} was granted before: its living holder writes it again, "
+                "else it is taken above that when a lease is over",
+                floor=turn.state.granted,
+            )
         case Unwritten():
             if not turn.state.reason:
                 turn.because("waiting", "the lock has no holder yet")
@@ -132,6 +149,7 @@ def contend(turn: Turn, floor: int) -> None:
     """The floor is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
     turn.put(role=Role.STANDBY)
     highest = max(floor, turn.state.highest)
+    turn.put(floor=floor)
     if isinstance(turn.state.sight, Held | Free):
         turn.put(highest=highest)
         if _outdated(turn.state):
@@ -141,16 +159,7 @@ def contend(turn: Turn, floor: int) -> None:
     if state.stopping or state.sight is None or due is None or turn.now < due:
         return
     epoch = 1 + max(highest, state.sight.epoch)
-    if isinstance(state.sight, Unwritten) and highest > 0:
-        turn.put(not_before=turn.now + turn.timings.retry)
-        gone = "missing" if state.sight.document is None else "empty"
-        turn.because(
-            "refused",
-            f"the lock is {gone}, but epoch {highest} was granted before: that is not free; restore the lock, or "
-            "remove all of this cluster's data",
-            floor=highest,
-        )
-    elif epoch > EPOCH_MAX:
+    if epoch > EPOCH_MAX:
         turn.put(not_before=turn.now + turn.timings.retry)
         turn.because("refused", f"no epoch is left above {epoch - 1}")
     else:

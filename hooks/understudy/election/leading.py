@@ -121,9 +121,9 @@ def answered(turn: Turn, attempt: Attempt, outcome: Written | Conflict | Unknown
             turn.put(next_at=max(turn.now, attempt.sent_at + turn.timings.retry))
             return
         case Written(document):
-            _confirmed(turn, attempt, document)
+            _landed(turn, attempt, document)
         case Conflict(Document() as current) if attempt.landed_in(current):
-            _confirmed(turn, attempt, current)
+            _landed(turn, attempt, current)
         case Conflict(current):
             _inspect_refusal(turn, attempt, sight_of(current))
         case Corrupt():
@@ -145,7 +145,7 @@ def inspect(turn: Turn, sight: Sight) -> None:
     tenure, document, within = turn.tenure, sight.document, turn.now < turn.state.closes_at
     landed = next((attempt for attempt in turn.state.pending if attempt.landed_in(document)), None)
     if landed is not None and document is not None:
-        _confirmed(turn, landed, document)
+        _landed(turn, landed, document)
         return
     own = document is not None and same_record(tenure.confirmed, document)
     if own and document is not None and (within or same_revision(tenure.confirmed, document)):
@@ -155,6 +155,9 @@ def inspect(turn: Turn, sight: Sight) -> None:
         turn.put_tenure(confirmed=document)
         return
     match sight:
+        case Unwritten() if not within and tenure.release is None:
+            # Others may have led meanwhile, or may be about to. As one of them it is taken above the floor, when a lease is over.
+            lose(turn, "the lock is missing or emptied, and it is too late to write it again", sight)
         case Unwritten() | Corrupt():
             gone = f"unreadable ({sight.cause})" if isinstance(sight, Corrupt) else "missing or emptied"
             turn.put(sight=sight)
@@ -171,6 +174,14 @@ def inspect(turn: Turn, sight: Sight) -> None:
             lose(turn, "the lock was buried", sight)
         case _:
             assert_never(sight)
+
+
+def _landed(turn: Turn, attempt: Attempt, document: Document) -> None:
+    """A create wins on any absence. Known of only after the deadline, it proves nothing: others may have led, and their lock be gone."""
+    if attempt.seen is None and turn.now >= turn.state.closes_at:
+        lose(turn, "the lock was made again too late: others may have led meanwhile", sight_of(document))
+    else:
+        _confirmed(turn, attempt, document)
 
 
 def _confirmed(turn: Turn, attempt: Attempt, document: Document) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from understudy.documents.model import LeaderRecord
 from understudy.election.facts import Action, Awaited, Read, Say, State, Tenure, Write
-from understudy.election.records import Attempt, GrantEntry, Sight, same_record, same_revision
+from understudy.election.records import Attempt, GrantEntry, Held, Sight, same_record, same_revision
 
 #: Unanswered writes that are remembered. One that is forgotten and lands costs the grant, and nothing else.
 _PENDING = 256
@@ -88,6 +88,7 @@ class Turn:
             read_failed=False,
             next_at=self.now + self.timings.retry,
             highest=max(self.state.highest, sight.epoch),
+            lease=max(self.state.lease, sight.lease_seconds) if isinstance(sight, Held) else self.state.lease,
             # A revision past the one a write was made on settles that write, unless it is that write.
             pending=tuple(
                 attempt
