@@ -41,7 +41,8 @@ async def _resume(where: Where) -> str:
                 remedy="Nothing is to be resumed: its replicas begin it as soon as one of them leads",
             )
         found = await jobs.resume()
-        job = f"job {name} of cluster {stores.cluster} {stores.place}"
+        run = f" (run {found.runs.run})" if found.runs.run else ""
+        job = f"job {name} of cluster {stores.cluster} {stores.place}{run}"
         match found.status:
             case Status.FAILED:
                 return f"{job} may run again; it had failed: {found.reason}"
