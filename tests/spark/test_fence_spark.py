@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.spark.fence_env import (
     spark,
     token,
 )
+from tests.spark.in_force import unfenced
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -74,8 +76,11 @@ def test_a_plain_checkpoint_continues_under_the_fence_and_back(one: Driver, tmp_
     feed(tmp_path, "1", "a", "b")
     run(one, stock, tmp_path)
     assert not (tmp_path / "checkpoint" / "_understudy").exists()
+    assert unfenced(tmp_path, 0), "what other tests look for is there when the fence is not in force"
+    began = time.time()
     feed(tmp_path, "2", "b", "c")
     run(one, fenced, tmp_path)
+    assert not unfenced(tmp_path, began)
     feed(tmp_path, "3", "c", "d")
     run(one, fenced, tmp_path)
     feed(tmp_path, "4", "a", "d", "e")
@@ -155,13 +160,13 @@ def test_a_commit_protocol_that_the_session_names_does_the_work_behind_the_fence
     assert session.conf().get(key) == FENCE[key]
     target = tmp_path / "out"
     for _ in range(2):  # only Spark's SQL protocol makes such a committer, and cannot
-        session.range(3).write().mode("overwrite").parquet(str(target))
+        session.range(3).write().mode("overwrite").json(str(target))
     assert claim_files(target)[1]["holder"] == one.holder
-    assert session.read().parquet(str(target)).count() == 3
+    assert session.read().json(str(target)).count() == 3
     seize(target, token(6))
     before = contents(tmp_path)
     with pytest.raises(Py4JJavaError) as error:
-        session.range(4).write().mode("overwrite").parquet(str(target))
+        session.range(4).write().mode("overwrite").json(str(target))
     assert refusal(error.value) == LOST
     assert contents(tmp_path) == before
 
