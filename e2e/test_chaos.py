@@ -205,6 +205,36 @@ def test_every_document_is_lost(production: Production) -> None:
     assert production.epoch() > before, "no epoch is given twice"
 
 
+def test_the_lock_is_deleted_for_thirty_seconds(production: Production) -> None:
+    """Again and again: its leader makes it again, as the bundle's Role lets it, and leads on."""
+    before, holder, lock = production.ready(), production.holder(), f"{CLUSTER}-lock"
+    until = time.time() + 30
+    while time.time() < until:
+        production.cluster.kubectl("delete", "lease", lock, "-n", production.namespace, "--ignore-not-found")
+        time.sleep(1)
+    production.goes_on(time.time())
+    assert (production.epoch(), production.holder()) == (before, holder)
+
+
+def test_the_lock_is_gone_for_thirty_seconds_where_nobody_may_create_it(production: Production) -> None:
+    """Nobody leads until it is put back, empty; then it is taken, above every epoch there was."""
+    before, name = production.ready(), f"{CLUSTER}-lock"
+    production.quiet()
+    role = deployments.role(production.job)
+    kept = [rule for rule in role["rules"] if (rule["resources"], rule["verbs"]) != (["leases"], ["create"])]
+    assert len(kept) == len(role["rules"]) - 1
+    production.cluster.apply(production.namespace, {**role, "rules": kept})
+    production.cluster.kubectl("delete", "lease", name, "-n", production.namespace)
+    time.sleep(30)
+    bare = [each for each in deployments.ha_objects(production.job) if each["metadata"]["name"] == name]
+    production.cluster.apply(production.namespace, *bare)
+    back = time.time()
+    production.feed.per_second = CALM
+    production.goes_on(back)
+    assert production.epoch() > before
+    production.cluster.apply(production.namespace, role)
+
+
 @pytest.mark.parametrize("resource", ["leases", "configmaps"])
 def test_a_permission_is_taken_away_and_given_back(production: Production, resource: str) -> None:
     """Nobody is demoted for it: a leader that cannot renew pauses, and one that cannot note its commits says so."""

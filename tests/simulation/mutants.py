@@ -77,6 +77,7 @@ def _mutant(name: str, *edits: tuple[str, str, str], kinds: tuple[Kind, ...] = (
 
 
 _HARM, _GRACEFUL, _OUTAGE, _ROLLOUT = (Kind.HARM,), (Kind.GRACEFUL,), (Kind.OUTAGE,), (Kind.ROLLOUT,)
+_GONE = (Kind.GONE,)
 _PUBLISH = "tests.simulation.driver:SimulatedDriver._publish"
 _FOLLOWING, _LEADING = f"{_ELECTION}.following", f"{_ELECTION}.leading"
 
@@ -197,8 +198,27 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "missing is not free where something was granted before",
         (f"{_FOLLOWING}:contends_at", "case Unwritten() if state.granted > 0:", "case Unwritten() if False:"),
-        kinds=_HARM,
-        by=558,
+        kinds=_GONE,
+        by=1,
+    ),
+    _mutant(
+        "a lock that is gone is taken again",
+        (
+            f"{_FOLLOWING}:contends_at",
+            "case None | Corrupt() | Buried():",
+            "case None | Corrupt() | Buried() | Unwritten() if state.granted:",
+        ),
+        kinds=_GONE,
+    ),
+    _mutant(
+        "a holder past its deadline gives up a lock that is gone",
+        (
+            f"{_LEADING}:inspect",
+            "case Unwritten() if not within and tenure.release is None:",
+            "case Unwritten() if False:",
+        ),
+        kinds=_GONE,
+        by=60,
     ),
     _mutant(
         "an epoch is above the floor",
