@@ -39,6 +39,7 @@ from understudy.election.facts import (
     Tick,
     Write,
 )
+from understudy.election.following import contends_at
 from understudy.election.records import EPOCH_MAX, GrantEntry, Held, sight_of, view_grant
 
 LEASE, RETRY = TIMINGS.lease, TIMINGS.retry
@@ -624,3 +625,26 @@ def test_the_core_never_changes_the_state_it_was_given() -> None:
 
     assert before == State(before.rules)
     assert Held(held(), 7, "b", 15.0).document.name == NAME
+
+
+def test_a_create_of_ones_own_that_landed_late_is_waited_for_as_any_holder_is() -> None:
+    """It says that nobody leads by *it*; between the deletion of one lock and its landing another replica may have begun to lead."""
+    state, _ = decide(ready().state, Seen(sight_of(None)), 1000.0)
+    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    assert isinstance(write, Write)
+    create = write.attempt.sealed("n", "t")
+    state, _ = decide(state, Answer(create, Unknown("no answer")), 1002.0)
+    state, _ = decide(state, Seen(sight_of(as_sent(create))), 1002.0)
+
+    assert contends_at(state) == 1002.0 + LEASE
+
+
+def test_a_replacement_of_ones_own_that_landed_late_is_taken_over_at_once() -> None:
+    state, _ = decide(ready().state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    assert isinstance(write, Write)
+    replacement = write.attempt.sealed("n", "t")
+    state, _ = decide(state, Answer(replacement, Unknown("no answer")), 1002.0)
+    state, _ = decide(state, Seen(sight_of(as_sent(replacement, revision="r2"))), 1002.0)
+
+    assert contends_at(state) == 1002.0

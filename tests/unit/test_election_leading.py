@@ -32,12 +32,13 @@ from understudy.election.facts import (
     Released,
     Renewed,
     Role,
+    Seen,
     State,
     StopAsked,
     Tick,
     Write,
 )
-from understudy.election.records import Attempt, Corrupt, view_grant
+from understudy.election.records import Attempt, Corrupt, sight_of, view_grant
 
 LEASE, RENEW, RETRY = TIMINGS.lease, TIMINGS.renew, TIMINGS.retry
 
@@ -648,3 +649,20 @@ def test_a_write_that_landed_before_the_lock_was_buried_does_not_bring_it_back()
     a.after(3 * TIMINGS.retry)
     assert a.sentence("lost") == "the lock was buried"
     assert a.lock.standing.buried
+
+
+def test_a_lock_that_was_made_again_in_time_but_seen_so_only_after_the_deadline_is_lost() -> None:
+    """A create wins on any absence. Another may have led and its lock been deleted, too, before a delayed one landed."""
+    state, _ = decide(replace(leading().state, hint=Hint(None)), Tick(), 1001.0)  # the watch says that it is gone
+    state, actions = decide(state, Seen(sight_of(None)), 1001.1)
+    write = next(action for action in actions if isinstance(action, Write))
+    assert write.attempt.seen is None
+    create = write.attempt.sealed("n", "t")
+    state, _ = decide(state, Answer(create, Unknown("no answer")), 1003.1)
+    in_time, _ = decide(state, Seen(sight_of(as_sent(create))), 1000.0 + RENEW - 0.1)
+    late, actions = decide(state, Seen(sight_of(as_sent(create))), 1000.0 + RENEW + 0.1)
+
+    assert in_time.role is Role.LEADING
+    assert late.role is Role.LOST
+    assert any(isinstance(action, Lost) for action in actions)
+    assert not any(isinstance(action, Renewed) for action in actions)
