@@ -32,7 +32,7 @@ help:
 	@echo 'make hostile       an hour of kills, freezes, full disks and 503s with a small log: rows compared, nothing may grow'
 	@echo 'make zoo           scripts as strangers write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
 	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
-	@echo 'make lint          ruff, mypy, import-linter, shellcheck'
+	@echo 'make lint          ruff, mypy, import-linter, deptry, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
 	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
@@ -125,6 +125,7 @@ lint: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+	.venv/bin/deptry hooks/understudy
 	.venv/bin/shellcheck tools/*.sh .ci/run e2e/cluster/boot.sh e2e/cluster/cluster \
 	    $(addprefix hooks/image/,build check packages slim understudy-entry)
 

@@ -3,3 +3,5 @@
 from understudy.lead import Lead, current
 
 __all__ = ["Lead", "current"]
+
+__version__ = "0.1.0"

@@ -115,7 +115,7 @@ def spark_version(search: Sequence[str] | None = None) -> str:
         raise EnvironmentProblem(
             "PySpark is not installed for this Python",
             where=sys.executable,
-            remedy="Install understudy[spark], or put the Spark of your image on PYTHONPATH",
+            remedy="Install understudy-spark[spark], or put the Spark of your image on PYTHONPATH",
         ) from None
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
+from understudy import __version__
 from understudy.cli import resume, run, status
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -23,8 +25,18 @@ app.command("status")(status.status)
 app.command("resume")(resume.resume)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"understudy {__version__}\n")
+        raise typer.Exit
+
+
 @app.callback()
-def _group() -> None:
+def _group(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
     """Keeps a PySpark driver alive: replicas that elect, rehearse and take over."""
 
 
