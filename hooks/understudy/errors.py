@@ -15,7 +15,8 @@
     ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
     ├── JobFailed               (exit 1) the job used up its restarts
     ├── JobNotBegun             (exit 9) no replica has ever led this job
-    └── InternalError          (exit 70) a part of this replica failed in a way nothing was prepared for
+    ├── ProcessesRemain         (exit 71) a driver was killed, and the kernel does not end it
+    └── InternalError           (exit 70) a part of this replica failed in a way nothing was prepared for
 
     LeadershipLost (BaseException)       this replica may not write any more
 
@@ -95,6 +96,12 @@ class InternalError(UnderstudyError):
     """What nothing was prepared for: a defect, or a machine without memory or descriptors. The cause is chained."""
 
     exit_code = 70
+
+
+class ProcessesRemain(UnderstudyError):
+    """The lock is never released with it: what was killed may still end a system call that it has begun."""
+
+    exit_code = 71
 
 
 class LeadershipLost(BaseException):

@@ -25,7 +25,7 @@ _PF_EXITING = 0x4
 def die_with_parent() -> None:
     """Ask the kernel to SIGKILL this process when the *thread* that spawned it ends; survives execve.
 
-    Callers spawn from their main thread, for that reason. A parent that is already gone is not noticed here: whoever calls
+    Callers spawn from a thread that lasts (``understudy.launcher``), for that reason. A parent that is already gone is not noticed here: whoever calls
     this compares ``os.getppid()`` with what it expects.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -90,8 +90,24 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return False
 
 
-def members(session: int, holder: str) -> list[int]:
+def started_at(pid: int) -> int | None:
+    """When a living process began, in ticks since the boot: with its pid a name that is used once. ``None`` for a dead one."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if _dead(fields) else int(fields[19])
+
+
+def _dead(stat: list[bytes]) -> bool:
+    """By what follows the name in ``/proc/<pid>/stat``. A process whose first thread has ended is a zombie there while others run."""
+    return stat[0] in (b"Z", b"X") and int(stat[17]) <= 1
+
+
+def members(session: int | None, holder: str) -> list[int]:
     """Processes of a replica's driver: its session's, and any that carry the holder's mark in their environment.
+
+    ``None`` for a session that is not known. Another user's processes show no environment, and are found by their session only.
 
     Python workers leave the process group but stay in the session; a user's daemonized child leaves both and keeps its
     environment. A process that cleared its environment after leaving the session is not found.
@@ -103,7 +119,7 @@ def members(session: int, holder: str) -> list[int]:
             continue
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] in (b"Z", b"X"):
+            if _dead(fields):
                 continue
             if int(fields[3]) == session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 found.append(pid)
@@ -118,7 +134,7 @@ def kill_all(session: int, holder: str, *, within: float) -> bool:
     while True:
         alive = members(session, holder)
         for pid in alive:
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         if not alive:
             return True
@@ -127,12 +143,31 @@ def kill_all(session: int, holder: str, *, within: float) -> bool:
         time.sleep(0.005)
 
 
+def kill_orphans(holder: str) -> int:
+    """SIGKILL, once, whatever carries the mark of a holder whose supervisor is known to be dead; how many that were.
+
+    Its driver and JVM die with the supervisor. What the script has forked does not, and would write on beside a new leader.
+    """
+    found = members(None, holder)
+    for pid in found:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
 class Alive:
-    """A replica's own proof of life: a shared flock on ``path``, inherited by its children."""
+    """A replica's own proof of life: a shared flock on ``path``, inherited by its children.
+
+    A second lock, which nothing inherits, is the supervisor's alone: free while the first is held, it tells that the supervisor
+    is dead and children are left.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
+        # First: whoever finds the proof of life may look at whether this one is locked.
+        self._own = os.open(supervisor_lock(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._own, fcntl.LOCK_EX)
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         os.set_inheritable(self.descriptor, True)
         fcntl.flock(self.descriptor, fcntl.LOCK_SH)
@@ -141,7 +176,29 @@ class Alive:
 
     def leave(self) -> None:
         self.path.unlink(missing_ok=True)
+        supervisor_lock(self.path).unlink(missing_ok=True)
         os.close(self.descriptor)
+        os.close(self._own)
+
+
+def supervisor_lock(path: Path) -> Path:
+    """What the supervisor alone holds of the replica whose proof of life is at ``path``."""
+    return path.with_name(path.name + ".supervisor")
+
+
+def supervisor_died(path: Path) -> bool:
+    """Block until the supervisor of that replica has ended, however. False where that cannot be known: it left in order, or it is
+    of an older release.
+    """
+    try:
+        descriptor = os.open(supervisor_lock(path), os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        return supervisor_lock(path).exists()
+    finally:
+        os.close(descriptor)
 
 
 def tombstone(path: Path) -> Path:

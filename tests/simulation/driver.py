@@ -116,6 +116,8 @@ class SimulatedDriver:
         self._nonce = 0
         self.handler: float | None = None  # seconds that the script's own handler of SIGTERM takes
         self.handled = False
+        self.hangs = False  # in the kernel: SIGKILL does not end it
+        self.pid = len(self.pod.drivers)
         self.process = self.pod.process(f"driver-{len(self.pod.drivers)}")
         self.pod.drivers.append(self)
         self.line = self.world.line(self.process, self.world.objects, bounded=True)
@@ -159,7 +161,7 @@ class SimulatedDriver:
         self.show(View(State.REVOKED, self.gate.view.token))
         self._buried = True
         self.kill_now("buried")
-        while self.process.alive:  # noqa: ASYNC110 - here time costs nothing
+        while self.process.alive or self.hangs:  # noqa: ASYNC110 - here time costs nothing
             await asyncio.sleep(0.01)
         await asyncio.sleep(self.world.chance.uniform(0.0, 0.05))
 

@@ -12,7 +12,7 @@ from tests.simulation import pod as pods
 from tests.simulation.driver import SimulatedDriver
 from tests.simulation.test_found import leading, until, world
 from tests.simulation.world import World
-from understudy.errors import InternalError
+from understudy.errors import InternalError, ProcessesRemain
 
 
 def failing(owner: type, name: str, when: Callable[[Any], bool], times: int = 1) -> AbstractContextManager[object]:
@@ -96,3 +96,39 @@ def test_evidence_that_broke_once_is_evidence_again() -> None:
         assert [event.facts["how"] for event in second.said if event.event == "detected"] == ["evidence"]
 
     world().run(script)
+
+
+def test_a_leader_whose_driver_does_not_die_stops_renewing_and_another_leads() -> None:
+    """It renewed for as long as a process of its driver hung in the kernel, and nobody led."""
+
+    async def script(one: World) -> None:
+        first, driver = await leading(one)
+        await asyncio.sleep(30.0)
+        (standby,) = [pod for pod in one.living() if pod is not first]
+        driver.hangs = True
+        driver.die(1)
+        await until(one, lambda: standby.leads)
+        assert first.exit_code == ProcessesRemain.exit_code
+        assert [event.sentence for event in first.said if event.event == "stopped-for"] == [
+            (
+                "driver 0: its processes were killed 40 s ago, and some are still there. A disk or file system of this machine hangs: "
+                "see `ps -eo pid,stat,wchan,args`. Another replica leads when the lease has run out"
+            )
+        ]
+        assert not any(event.event == "released" for event in first.said)
+        assert not one.holds.broken
+
+    world(replicas=2).run(script)
+
+
+def test_a_leader_that_is_told_to_stop_and_whose_driver_does_not_die_releases_nothing() -> None:
+    async def script(one: World) -> None:
+        first, driver = await leading(one)
+        await asyncio.sleep(30.0)
+        driver.hangs = True
+        first.sigterm()
+        await until(one, lambda: any(pod.leads for pod in one.living() if pod is not first))
+        assert not any(event.event == "released" for event in first.said)
+        assert not one.holds.broken
+
+    world(replicas=2).run(script)

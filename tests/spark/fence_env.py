@@ -77,7 +77,7 @@ class GatePage:
 
     def __post_init__(self) -> None:
         self.path.write_bytes(bytes(4096))
-        Path(f"{self.path}.activity").write_bytes(bytes(64))
+        Path(f"{self.path}.activity").write_bytes(bytes(4096))
         self.counters = CountersPage.create(path_of(self.path))
         self.write(STANDBY)
 

@@ -19,8 +19,9 @@ from tests.spark import quick
 from tests.spark.in_force import unfenced
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, find_java, spark_environment, spark_version
+from understudy.fencing.activity import Activity
 from understudy.fencing.counters import CountersPage, path_of
-from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import (
     CHANNEL_VARIABLE,

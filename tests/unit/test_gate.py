@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from understudy.clock import NEVER, Instant
-from understudy.fencing.gate import Activity, GateReader, GateWriter, State, View
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateReader, GateWriter, State, View
 from understudy.fencing.token import Token
 
 NOW = Instant(1_000_000_000_000, 500_000_000_000)

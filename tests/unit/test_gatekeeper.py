@@ -9,7 +9,8 @@ import pytest
 
 from understudy.clock import instant
 from understudy.driver.gatekeeper import Gatekeeper, Habit
-from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 
 HOUR = 3600.0

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from understudy.clock import Instant, instant
-from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.supervisor.kill_timer import KillTimer
 

@@ -15,7 +15,8 @@ from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.query_count import QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.errors import ScriptProblem
-from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import NONE, Token
 
 HOUR = 3600.0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import statistics
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from understudy.clock import instant
 from understudy.errors import LeadershipLost
-from understudy.fencing.gate import Activity, GateReader, State
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateReader, State
 from understudy.fencing.token import Token
 
 P = ParamSpec("P")
@@ -57,12 +60,14 @@ class Gatekeeper:
         self._on_held = on_held
         self.check = check
         self._lock = threading.Lock()
-        self._running = 0
+        self._depth: dict[int, int] = {}  # by thread: the blocks it is in
         self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
         self._changed = threading.Event()
         self.held = ""
         self.asked = False
         self._over = False
+        forgotten = weakref.WeakMethod(self._forked)
+        os.register_at_fork(after_in_child=lambda: (method := forgotten()) and method())
 
     def close_for_good(self) -> None:
         """This replica was told to stop: whatever the page says, nobody waits here any more."""
@@ -170,7 +175,7 @@ class Gatekeeper:
 
     @property
     def user_code_runs(self) -> bool:
-        return self._running > 0
+        return bool(self._depth) or bool(self._blocks)
 
     def may_end_by(self, until: float) -> bool:
         """Whether any of the user's code that runs would, by its habit; what has none, or is overdue, may end at any time."""
@@ -178,9 +183,11 @@ class Gatekeeper:
         return not blocks or any(began + habit.usual <= until for began, habit in blocks)
 
     def occupy(self) -> None:
-        """Count code that runs on executors for as long as this driver lives (``foreach`` writers): it is never parked."""
+        """There is code that runs on executors (``foreach`` writers): one more block of the user's, for as long as this driver lives.
+
+        When it runs, and so keeps the driver from being parked, the fence in the JVM knows.
+        """
         self._blocks[_EXECUTORS] = time.monotonic(), Habit()
-        self._count(+1)
 
     def _standing(self) -> State:
         if self._over:
@@ -189,9 +196,24 @@ class Gatekeeper:
         return State.CLOSED if view is None else view.standing(instant())
 
     def _count(self, change: int) -> None:
+        thread = threading.get_ident()
         with self._lock:
-            self._running += change
-            self._activity.set(self._running)
+            self._depth[thread] = self._depth.get(thread, 0) + change
+            if not self._depth[thread]:
+                del self._depth[thread]
+            self._activity.set(sum(self._depth.values()))
+
+    def _forked(self) -> None:
+        """In a child of the script's: of all threads the one that forked is there, and it is still in the blocks it was in.
+
+        A process that is made in a block goes on with it, so it counts for as long as it lives.
+        """
+        self._lock = threading.Lock()  # another thread may have held it
+        thread = threading.get_ident()
+        self._blocks = {each: block for each, block in self._blocks.items() if each == thread}
+        self._depth = {each: depth for each, depth in self._depth.items() if each == thread}
+        if self._depth:
+            self._activity.set(sum(self._depth.values()))
 
     def _place(self) -> str:
         frame = sys._getframe(1)  # noqa: SLF001

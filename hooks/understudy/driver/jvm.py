@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from pyspark import java_gateway
@@ -18,6 +19,7 @@ from understudy.driver import workers
 from understudy.driver.fence_check import FenceCheck, fence_class
 from understudy.driver.last_words import LastWords, for_good, last_words
 from understudy.errors import EnvironmentProblem, ScriptProblem
+from understudy.launcher import from_lasting_thread
 from understudy.messages import DriverSpec
 from understudy.processes import die_with_parent
 from understudy.submit import SHELL, merged, without
@@ -118,22 +120,25 @@ def _refuse_other_jvms() -> None:
 
 
 def _popen(alive: int, fence_jar: str, words: list[LastWords]) -> type:
-    def last_breath() -> None:
+    def last_breath(parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent()
+        if os.getppid() != parent:
+            os._exit(1)  # it died before the line above took effect
 
     class Popen(subprocess.Popen):  # type: ignore[type-arg]
         """PySpark's launcher closes descriptors and lets the JVM outlive us; neither is allowed here."""
 
         def __init__(self, command: Any, **options: Any) -> None:
-            options["preexec_fn"] = last_breath
+            options["preexec_fn"] = partial(last_breath, os.getpid())
             options["env"] = jvm_environment(options["env"], fence_jar)
             said = None
             if options.get("stderr") is None:
                 said = LastWords()
                 words.append(said)
                 options["stderr"] = said.descriptor
-            super().__init__(command, pass_fds=(alive,), **options)
+            start = partial(super().__init__, command, pass_fds=(alive,), **options)
+            from_lasting_thread(start)  # the script may ask for its session in a thread that ends
             if said is not None:
                 said.begin()
 

@@ -143,7 +143,7 @@ def _patch_for_each(gatekeeper: Gatekeeper) -> None:
         return stock_batch(self, behind_the_gate)
 
     def for_each(self: DataStreamWriter, f: Any) -> DataStreamWriter:
-        gatekeeper.occupy()  # runs in Python workers, where no gate can hold it: such a driver is never parked
+        gatekeeper.occupy()  # runs in Python workers, where no gate can hold it
         return stock_each(self, f)
 
     _replace(DataStreamWriter, "foreachBatch", for_each_batch)

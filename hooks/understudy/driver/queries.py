@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.scala import as_java, private_field
-from understudy.driver.sinks import TRANSIENT_SINKS, Sink
+from understudy.driver.sinks import TRANSIENT_SINKS, Sink, Ungated
 from understudy.errors import ScriptProblem
 
 #: Seconds between two looks for a checkpoint that the leader has yet to begin: at first, and at most.
@@ -166,6 +166,15 @@ class Deferred:
             directory = self.sink.table_directory(self.session, self.table, self.scene.catalog, self.scene.database)
         claimed = [] if self.checkpoint is None else [self.checkpoint]
         return claimed if directory is None else [*claimed, self.qualified(directory)]
+
+    def count_ungated(self, jvm: Any) -> None:
+        """A driver whose tasks write without asking the gate is busy meanwhile, and never parked."""
+        trigger = private_field(self.writer._jwrite, "trigger").getClass().getSimpleName()  # noqa: SLF001
+        of_files = len(self.roots) > (self.checkpoint is not None)
+        ungated = self.sink.ungated(str(trigger), table=self.table is not None, of_files=of_files)
+        if self.checkpoint is not None and ungated is not Ungated.NEVER:
+            conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+            jvm.dev.understudy.fence.UngatedSinks.count(self.checkpoint, conf, ungated is Ungated.ALWAYS)
 
     def qualified(self, directory: str) -> str:
         path = self.session._jvm.org.apache.hadoop.fs.Path(directory)  # noqa: SLF001

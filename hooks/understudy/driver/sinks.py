@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,23 @@ FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
 #: Sinks that a query of this process's memory, screen or nothing writes to. Without a checkpoint location Spark gives such a query a
 #: temporary directory and begins from the start each time; a memory sink in append mode cannot resume from any other.
 TRANSIENT_SINKS = ("memory", "console", "noop")
+#: What is written by tasks and counts only once the driver's commit protocol has asked the gate; Avro and XML write files, too.
+_GATED_BY_COMMIT = (*FILE_SINKS, "avro", "xml")
+#: What the driver's Python asks the gate for by itself.
+_GATED_IN_PYTHON = ("foreachbatch",)
+#: Triggers of queries whose offsets are written when a batch has ended.
+_OFFSETS_LAST = ("RealTimeTrigger", "ContinuousTrigger")
 
 #: What Spark calls the catalog that every session has.
 SESSION_CATALOG = "spark_catalog"
+
+
+class Ungated(enum.Enum):
+    """When tasks of a query write to its sink without asking the gate. See docs/what-runs-where.md."""
+
+    NEVER = enum.auto()
+    IN_A_BATCH = enum.auto()
+    ALWAYS = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,17 @@ class Sink:
         if path is not None:
             options["path"] = path
         return cls(str(private_field(jwrite, "source")).lower(), options)
+
+    def ungated(self, trigger: str, *, table: bool, of_files: bool) -> Ungated:
+        """``trigger`` is the class of it. A ``table`` is of the catalog's format, whatever the writer says, and ``of_files`` if that has
+        a directory.
+        """
+        gated = of_files if table else self.kind in (*_GATED_BY_COMMIT, *_GATED_IN_PYTHON)
+        if not table and self.kind in TRANSIENT_SINKS:
+            return Ungated.NEVER
+        if trigger in _OFFSETS_LAST or self.options.get("asyncprogresstrackingenabled", "").lower() == "true":
+            return Ungated.ALWAYS
+        return Ungated.NEVER if gated else Ungated.IN_A_BATCH
 
     @property
     def query_name(self) -> str | None:

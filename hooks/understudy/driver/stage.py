@@ -251,6 +251,8 @@ class Stage:
                 each.claimed = tuple(each.roots)
                 sessions |= dict.fromkeys(each.claimed, each.session)
             self._claim({root: sessions[root] for root in sorted(sessions)})
+            for each in deferred:
+                each.count_ungated(self._jvm)
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             for each in deferred:
                 each.error = error

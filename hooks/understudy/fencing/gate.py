@@ -43,7 +43,6 @@ from understudy.fencing.token import Token
 MAGIC = 0x47445355
 VERSION = 1
 PAGE = 4096
-ACTIVITY_PAGE = 64
 
 _BODY = struct.Struct("<IIQQqqqqqqI")  # everything before the CRC: 76 bytes
 _CRC = struct.Struct("<I")
@@ -178,29 +177,3 @@ def _unpacked(raw: bytes, sequence_after: int) -> View | None:
         return None
     close, kill, park = (Instant(*deadlines[at : at + 2]) for at in (0, 2, 4))
     return View(State(state), Token.from_int(token), close, kill, park)
-
-
-class Activity:
-    """How much of the user's code runs that the gate cannot hold: ``foreachBatch`` functions and batch writers.
-
-    Written only by the driver's Python, read by the supervisor's kill timer and the JVM's halting thread. It is raised *before*
-    the gate is asked, so between a close deadline and a kill deadline nothing new can slip in unseen.
-    """
-
-    def __init__(self, path: Path, *, create: bool = False) -> None:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0)
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            if create:
-                os.ftruncate(descriptor, ACTIVITY_PAGE)
-            self._page = mmap.mmap(descriptor, ACTIVITY_PAGE)
-        finally:
-            os.close(descriptor)
-
-    @property
-    def running(self) -> int:
-        (count,) = struct.unpack_from("<Q", self._page, 0)
-        return int(count)
-
-    def set(self, count: int) -> None:
-        struct.pack_into("<Q", self._page, 0, count)

@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from understudy.errors import UnderstudyError
-from understudy.fencing.gate import Activity, GateWriter, State, View
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateWriter, State, View
 from understudy.messages import (
     CHANNEL_VARIABLE,
     HOLDER_VARIABLE,

@@ -1,7 +1,8 @@
 """Evidence on one machine: the leader's proof of life is gone, so every process of its that could write is dead.
 
-One thread waits in flock(2) for whoever leads: the kernel wakes it when the last process that holds the lock has gone, and until
-then it costs nothing. Such a thread cannot be told to stop; it is a daemon, there is one per replica that ever led and still
+One thread waits in flock(2) for whoever leads: the kernel wakes it when the supervisor has gone, and until then it costs nothing.
+Driver and JVM die with their supervisor. What the script has forked does not: it is killed here before anybody leads, for only then
+is the proof of life free. A supervisor that is frozen keeps its lock, and its processes. Such a thread cannot be told to stop; it is a daemon, there is one per replica that ever led and still
 lives, and it ends when that replica does.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from understudy.errors import UnderstudyError
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.processes import all_gone, tombstone
+from understudy.processes import all_gone, kill_orphans, supervisor_died, supervisor_lock, tombstone
 
 #: Seconds between two looks at who leads.
 _LOOK = 0.2
@@ -24,6 +25,10 @@ _LOOK = 0.2
 _AGAIN = 1.0
 #: Seconds for which a proof of death is kept: longer than any lease, and than a restart of everything.
 _KEPT = 86400.0
+#: Seconds in which a dead supervisor's processes are killed; from then on they are only waited for.
+_CLEAR_WITHIN = 30.0
+#: Seconds between two sweeps through all processes, and between two looks at the lock.
+_SWEEP, _POLL = 0.1, 0.002
 
 
 class EvidenceWatch:
@@ -66,16 +71,33 @@ class EvidenceWatch:
             with suppress(OSError):
                 if time.time() - each.stat().st_ctime > _KEPT:
                     each.unlink()
+                    supervisor_lock(each.with_suffix("")).unlink(missing_ok=True)
 
     def _wait(self, replica: Replica, loop: asyncio.AbstractEventLoop) -> None:
         gone = False
         with suppress(OSError):  # whatever it is, somebody is asked again
-            gone = all_gone(self._directory / replica.holder, replica.inode, replica.boot, wait=True)
+            proof = self._directory / replica.holder
+            gone = supervisor_died(proof) and self._cleared(replica)
+            gone = gone or all_gone(proof, replica.inode, replica.boot, wait=True)
+            if gone:
+                supervisor_lock(proof).unlink(missing_ok=True)
         with suppress(RuntimeError):  # the event loop is closed: nobody wants to know any more
             if gone:
                 loop.call_soon_threadsafe(self._gone, replica.holder)
             else:
                 loop.call_soon_threadsafe(loop.call_later, _AGAIN, self._watched.discard, replica.holder)
+
+    def _cleared(self, replica: Replica) -> bool:
+        """Kill what the supervisor has left behind, and wait for its proof of life. False if something there does not die in time."""
+        give_up = time.monotonic() + _CLEAR_WITHIN
+        while time.monotonic() < give_up:
+            kill_orphans(replica.holder)  # again and again: they may fork
+            again = time.monotonic() + _SWEEP
+            while time.monotonic() < again:
+                if all_gone(self._directory / replica.holder, replica.inode, replica.boot):
+                    return True
+                time.sleep(_POLL)
+        return False
 
     def _gone(self, holder: str) -> None:
         if self._holder() == holder:

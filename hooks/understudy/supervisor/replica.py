@@ -26,6 +26,7 @@ from understudy.errors import (
     IdentityConflict,
     JobFailed,
     LeadershipLost,
+    ProcessesRemain,
     UnderstudyError,
 )
 from understudy.events import Log
@@ -157,7 +158,8 @@ class Replica:
             raise reason from error
         finally:
             await self._tasks.close()
-            await self._drivers.bury()
+            with suppress(ProcessesRemain):  # nothing is released then: that renewals end here is all that is safe
+                await self._drivers.bury()
             await self._roster.leave()
             await self._place.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from understudy.clock import Instant, instant
 from understudy.election.facts import Grant
+from understudy.errors import ProcessesRemain
 from understudy.fencing.counters import CountersPage
 from understudy.fencing.counters import path_of as counters_of
 from understudy.fencing.gate import GateWriter, State, View
@@ -21,6 +23,9 @@ from understudy.supervisor.native import Executors
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workspace import Workspace, Workspaces
+
+#: Seconds after which a driver that was killed, and still has processes, is given up: SIGKILL waits for what hangs in the kernel.
+_DIES_WITHIN = 40.0
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class Seat:
         self._follow = follow
         self.workspaces = Workspaces(settings.home, place.java_options)
         self.driver: Driver | None = None
+        self._remaining: ProcessesRemain | None = None
         self._dying: list[Driver] = []
 
     def start(self, *, idle: bool) -> None:
@@ -157,12 +163,27 @@ class Seat:
             self.driver.kill_now(reason)
 
     async def clear(self) -> None:
-        """Return when no process of the driver is left, nor of one whose burial was broken off."""
+        """Return when no process of the driver is left, nor of one whose burial was broken off.
+
+        Raises ``ProcessesRemain``, then and whenever asked again: whoever goes on renewing would keep everybody from leading.
+        """
+        if self._remaining is not None:
+            raise self._remaining
         driver, self.driver = self.driver, None
         if driver is not None:
             self._dying.append(driver)
         for each in list(self._dying):
-            await each.bury()
+            try:
+                async with asyncio.timeout(_DIES_WITHIN):
+                    await each.bury()
+            except TimeoutError:
+                self._remaining = ProcessesRemain(
+                    f"its processes were killed {_DIES_WITHIN:.0f} s ago, and some are still there",
+                    where=f"driver {each.pid}",
+                    remedy="A disk or file system of this machine hangs: see `ps -eo pid,stat,wchan,args`. Another replica leads "
+                    "when the lease has run out",
+                )
+                raise self._remaining from None
             self._dying.remove(each)
 
     def _open_view(self) -> View:

@@ -224,7 +224,7 @@ public final class Fence {
         gate.put("readable", view != null);
         gate.put("state", view == null ? "closed" : view.stateAt(now).name().toLowerCase(java.util.Locale.ROOT));
         gate.put("token", view == null ? 0 : view.token());
-        json.put("holder", me.holder).put("activity", me.gate.activity());
+        json.put("holder", me.holder).put("activity", me.gate.activity().running());
         synchronized (HOLD) {
             json.put("held", held);
         }
@@ -232,7 +232,7 @@ public final class Fence {
         for (Root root : me.roots.all()) {
             ObjectNode each = roots.addObject();
             each.put("root", root.key).put("token", root.token());
-            each.put("in_flight", root.inFlight());
+            each.put("in_flight", root.inFlight.get());
         }
         for (String outcome : List.of(FenceLog.ACCEPTED, FenceLog.REFUSED, FenceLog.UNKNOWN)) {
             json.put(outcome, me.log.counted(outcome));
@@ -241,6 +241,13 @@ public final class Fence {
     }
 
     // ---- for the writers of this package ----
+
+    /** {@code root}, whose batches count in the activity page from now on; see {@link UngatedSinks}. */
+    static void countBatches(String root, Configuration conf, boolean always) throws IOException {
+        Attached me = require("count", root);
+        Path path = new Path(root);
+        me.roots.named(path.getFileSystem(conf), path, conf).inFlight.ungated(me.gate.activity(), always);
+    }
 
     /** Executors hold no lease: what they write is published by the driver, or ignored. */
     static boolean onDriver() {
@@ -289,7 +296,7 @@ public final class Fence {
             admit(root, "create", path, readClaim);
             synchronized (HOLD) {
                 if (!held) {
-                    root.began(batch);
+                    root.inFlight.began(batch);
                     return;
                 }
                 try {
@@ -302,7 +309,7 @@ public final class Fence {
     }
 
     static void batchEnded(Root root, long batch) {
-        root.ended(batch);
+        root.inFlight.ended(batch);
         synchronized (HOLD) {
             HOLD.notifyAll();
         }

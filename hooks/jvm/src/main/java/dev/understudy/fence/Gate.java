@@ -15,8 +15,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32;
 
 /**
- * Reader of the gate: one page of shared memory that the supervisor writes, and beside it the activity page that the
- * driver's Python writes.
+ * Reader of the gate: one page of shared memory that the supervisor writes, and beside it the {@link ActivityPage}.
  *
  * <p>The gate says whether this process may write <em>now</em>. It never proves that nobody else may: that is what claims
  * are for. Every doubt (torn page, wrong checksum, unreadable clock) reads as closed.
@@ -25,7 +24,6 @@ final class Gate {
     static final int MAGIC = 0x47445355;
     static final int VERSION = 1;
     static final int PAGE_BYTES = 4096;
-    static final int ACTIVITY_BYTES = 64;
     /** Bytes that a reader copies: everything up to and with the checksum. */
     static final int COPIED_BYTES = 80;
 
@@ -97,12 +95,12 @@ final class Gate {
 
     private final Path path;
     private final MappedByteBuffer page;
-    private final MappedByteBuffer activity;
+    private final ActivityPage activity;
 
     /** What was read once is final: a page that shows something else after it is a mistake, and opens nothing here. */
     private volatile View revoked;
 
-    private Gate(Path path, MappedByteBuffer page, MappedByteBuffer activity) {
+    private Gate(Path path, MappedByteBuffer page, ActivityPage activity) {
         this.path = path;
         this.page = page;
         this.activity = activity;
@@ -111,7 +109,7 @@ final class Gate {
     /** Maps both pages; they stay mapped for the life of the process. Throws when either is missing or is no gate. */
     static Gate map(String gatePath) throws IOException {
         Path path = Path.of(gatePath);
-        Gate gate = new Gate(path, mapped(path, PAGE_BYTES), mapped(Path.of(gatePath + ".activity"), ACTIVITY_BYTES));
+        Gate gate = new Gate(path, mapped(path, PAGE_BYTES), ActivityPage.map(Path.of(gatePath + ".activity")));
         if (gate.page.getInt(0) != MAGIC || gate.page.getInt(4) != VERSION) {
             throw new IOException(path + " is no gate of version " + VERSION);
         }
@@ -192,13 +190,9 @@ final class Gate {
                 state);
     }
 
-    /** How much user code runs now that the gate cannot hold. An unreadable page counts as one: better killed than loose. */
-    long activity() {
-        try {
-            return (long) LONGS.getVolatile(activity, 0);
-        } catch (RuntimeException | InternalError e) {
-            return 1;
-        }
+    /** What runs now that the gate cannot hold. */
+    ActivityPage activity() {
+        return activity;
     }
 
     /**

@@ -1,6 +1,7 @@
 package dev.understudy.fence;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,6 +17,9 @@ import java.util.Optional;
  */
 final class HaltingThread extends Thread {
     static final int EXIT_CODE = 86;
+
+    /** What every process of a driver carries in its environment; the same name stands in messages.py. */
+    private static final String HOLDER_VARIABLE = "UNDERSTUDY_HOLDER";
 
     private static final long TICK_MILLIS = 50;
     private static final long REVOKED_NANOS = 200_000_000;
@@ -81,7 +85,7 @@ final class HaltingThread extends Thread {
 
     private boolean busy() {
         for (int i = 0; i < BUSY_SAMPLES; i++) {
-            if (gate.activity() == 0) {
+            if (gate.activity().running() == 0) {
                 return false;
             }
             try {
@@ -121,12 +125,15 @@ final class HaltingThread extends Thread {
         }
     }
 
-    /** Python's workers leave the process group and may lose their parent, but they stay in the session. */
-    private static void killAllOf(long session, long self) {
+    /**
+     * Python's workers leave the process group and may lose their parent, but they stay in the session. What the script made
+     * a daemon has left the session too, and keeps the holder's mark in its environment.
+     */
+    private void killAllOf(long session, long self) {
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path entry : entries) {
                 long pid = Long.parseLong(entry.getFileName().toString());
-                if (pid != self && sessionOf(pid) == session) {
+                if (pid != self && (sessionOf(pid) == session || isMarked(entry))) {
                     ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
                 }
             }
@@ -135,13 +142,26 @@ final class HaltingThread extends Thread {
         }
     }
 
+    private boolean isMarked(Path process) {
+        try {
+            String environment = Files.readString(process.resolve("environ"), StandardCharsets.ISO_8859_1);
+            return ("\0" + environment + "\0").contains("\0" + HOLDER_VARIABLE + "=" + holder + "\0");
+        } catch (IOException e) {
+            return false; // gone, or another user's
+        }
+    }
+
+    /** What follows the command in {@code /proc/<pid>/stat}: state, parent, group, session … */
+    static String[] statOf(long pid) throws IOException {
+        String stat = Files.readString(Path.of("/proc/" + pid + "/stat"), StandardCharsets.ISO_8859_1);
+        // the command stands in brackets and may contain anything, brackets too
+        return stat.substring(stat.lastIndexOf(')') + 2).split(" ");
+    }
+
     /** The session of a process, 0 when unknown. */
     static long sessionOf(long pid) {
         try {
-            String stat = Files.readString(Path.of("/proc/" + pid + "/stat"));
-            // the second field is the command in brackets and may contain anything, brackets too
-            String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-            return Long.parseLong(fields[3]);
+            return Long.parseLong(statOf(pid)[3]);
         } catch (IOException | RuntimeException e) {
             return 0;
         }

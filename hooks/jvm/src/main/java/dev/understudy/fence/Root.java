@@ -7,7 +7,6 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -15,9 +14,7 @@ import org.apache.hadoop.fs.FileSystem;
 
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
 final class Root {
-    private static final long NO_BATCH = -1;
-    /** Just claimed, and nobody has looked yet what the predecessor left. */
-    private static final long UNKNOWN = -2;
+    private static final long NO_BATCH = BatchInFlight.NONE;
 
     final String key;
     /** Null where the file system has no compare-and-set: such a root has the gate only. */
@@ -27,7 +24,7 @@ final class Root {
     private final FileSystem files;
     private volatile ClaimStore.Standing ours;
     private volatile ClaimStore.Standing prepared;
-    private final AtomicLong inFlight = new AtomicLong(NO_BATCH); // own lock-free: a claim may be waiting for the network
+    final BatchInFlight inFlight = new BatchInFlight(this::pendingBatch);
     private volatile boolean takenOver;
     private volatile long admitted = -1;
     private final Set<String> cleared = Collections.newSetFromMap(new LinkedHashMap<>() {
@@ -118,7 +115,7 @@ final class Root {
                     cleared.clear();
                 }
                 if (!output) {
-                    inFlight.set(UNKNOWN); // two lists, which a takeover has no time for: see anyInFlight
+                    inFlight.unknown();
                 }
             }
         }
@@ -173,24 +170,5 @@ final class Root {
         } catch (NumberFormatException e) {
             return NO_BATCH;
         }
-    }
-
-    void began(long batch) {
-        inFlight.set(batch);
-    }
-
-    /** The batch ended, or its offsets were never published. */
-    void ended(long batch) {
-        if (!inFlight.compareAndSet(batch, NO_BATCH)) {
-            inFlight.compareAndSet(UNKNOWN, NO_BATCH); // the predecessor's, which was run again before any other
-        }
-    }
-
-    /** The batch in flight, or -1; looks for it if this was claimed and has not ended a batch since. */
-    long inFlight() throws IOException {
-        if (inFlight.get() == UNKNOWN) {
-            inFlight.compareAndSet(UNKNOWN, pendingBatch());
-        }
-        return inFlight.get();
     }
 }

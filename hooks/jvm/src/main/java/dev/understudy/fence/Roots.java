@@ -88,7 +88,10 @@ final class Roots {
 
     /** No query uses it any more; whoever writes there again claims again. */
     synchronized void forget(String key) {
-        known.remove(key);
+        Root root = known.remove(key);
+        if (root != null) {
+            root.inFlight.over();
+        }
         byDirectory.clear();
     }
 
@@ -177,7 +180,7 @@ final class Roots {
     boolean anyInFlight() {
         for (Root root : known.values()) {
             try {
-                if (root.inFlight() >= 0) {
+                if (root.inFlight.get() >= 0) {
                     return true;
                 }
             } catch (IOException e) {

@@ -1,0 +1,103 @@
+package dev.understudy.fence;
+
+import java.io.IOException;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no gate keeps the driver busy:
+ * its tasks write whatever the gate says, so a driver with one is killed at the kill deadline and never parked.
+ */
+final class BatchInFlight {
+    static final long NONE = -1;
+    /** Just claimed, and nobody has looked yet what the predecessor left. */
+    private static final long UNKNOWN = -2;
+
+    /** Finds the predecessor's batch, or {@link #NONE}: two lists, which a takeover has no time for. */
+    interface Search {
+        long pending() throws IOException;
+    }
+
+    private final Search search;
+    private final AtomicLong batch = new AtomicLong(NONE); // own lock-free: a claim may be waiting for the network
+    /** Null while the sink is gated. Guarded by {@code this}, like what follows. */
+    private ActivityPage page;
+
+    private boolean always;
+    private boolean counted;
+
+    BatchInFlight(Search search) {
+        this.search = search;
+    }
+
+    /** From now on this root's batches count in {@code page}; with {@code always} it counts between them as well. */
+    void ungated(ActivityPage activity, boolean evenBetween) {
+        synchronized (this) {
+            page = activity;
+            always |= evenBetween;
+        }
+        count();
+        look();
+    }
+
+    /** Claimed: a predecessor may have left one, which is run again without its offsets being written. */
+    void unknown() {
+        batch.set(UNKNOWN);
+        count();
+        look();
+    }
+
+    void began(long number) {
+        batch.set(number);
+        count();
+    }
+
+    /** The batch ended, or its offsets were never published. */
+    void ended(long number) {
+        if (!batch.compareAndSet(number, NONE)) {
+            batch.compareAndSet(UNKNOWN, NONE); // the predecessor's, which was run again before any other
+        }
+        count();
+    }
+
+    /** No query of this root runs any more, whatever its last batch came to. */
+    synchronized void over() {
+        batch.set(NONE);
+        always = false;
+        count();
+    }
+
+    /** The batch in flight, or {@link #NONE}; looks for it if this was claimed and has not ended a batch since. */
+    long get() throws IOException {
+        if (batch.get() == UNKNOWN) {
+            batch.compareAndSet(UNKNOWN, search.pending());
+            count();
+        }
+        return batch.get();
+    }
+
+    private synchronized void count() {
+        boolean busy = page != null && (always || batch.get() != NONE);
+        if (busy != counted) {
+            page.add(busy ? 1 : -1);
+            counted = busy;
+        }
+    }
+
+    /** An idle query after a takeover may be parked, so somebody has to look; the query itself does not wait for it. */
+    private synchronized void look() {
+        if (page == null || always || batch.get() != UNKNOWN) {
+            return;
+        }
+        Thread looking = new Thread(
+                () -> {
+                    try {
+                        get();
+                    } catch (IOException e) {
+                        return; // what cannot be looked into counts as in flight, until a batch of ours ends
+                    }
+                },
+                "understudy-in-flight");
+        looking.setDaemon(true);
+        looking.start();
+    }
+}
