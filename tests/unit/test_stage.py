@@ -64,6 +64,9 @@ class Started(Deferred):
     def roots(self) -> list[str]:
         return [str(self.checkpoint), "/sink"]
 
+    def count_ungated(self, jvm: Any) -> None:
+        """Its sink asks the gate."""
+
     def begin(self) -> Any:
         return self.writer
 

@@ -170,7 +170,7 @@ class Deferred:
     def count_ungated(self, jvm: Any) -> None:
         """A driver whose tasks write without asking the gate is busy meanwhile, and never parked."""
         trigger = private_field(self.writer._jwrite, "trigger").getClass().getSimpleName()  # noqa: SLF001
-        of_files = len(self.roots) > (self.checkpoint is not None)
+        of_files = len(self.claimed or self.roots) > (self.checkpoint is not None)
         ungated = self.sink.ungated(str(trigger), table=self.table is not None, of_files=of_files)
         if self.checkpoint is not None and ungated is not Ungated.NEVER:
             conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
@@ -182,7 +182,12 @@ class Deferred:
         return str(path.getFileSystem(conf).makeQualified(path).toString())
 
     def begin(self) -> StreamingQuery:
-        """Start it for real, in the calling thread, whose local properties become the captured ones."""
+        """Start it for real, in the calling thread, whose local properties become the captured ones.
+
+        Spark looks for a sink in Python in the thread's active session, and a thread of ours has none of its own.
+        """
+        session_class = self.session._get_j_spark_session_class(self.session._jvm)  # noqa: SLF001
+        session_class.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
         self.session.sparkContext._jsc.sc().setLocalProperties(self.scene.properties)  # noqa: SLF001
         jwrite = self.writer._jwrite  # noqa: SLF001
         if self.table is not None:
