@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from understudy.messages import Ended
+from understudy.messages import Ended, Standing
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ made = []
 starter = threading.Thread(target=lambda: made.append(SparkSession.builder.getOrCreate()))
 starter.start()
 starter.join()
-spark = made[0]
+spark = made[0].newSession()  # the active session of this thread, which Spark looks for Python's sources in
 here = Path.cwd()
 
 def task(name):
@@ -70,7 +70,8 @@ def test_a_batch_that_tasks_write_past_every_gate_counts_as_the_users_code_while
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("1\n")
     with Rig(tmp_path, SCRIPT, rehearse="off") as rig:
-        rig.lead()
+        assert rig.wait_for(Standing).held
+        rig.lead()  # so the first query is started by the takeover, the others by the script
         for name, counts in (("source", 1), ("each", 1), ("files", 0)):
             rig.until(tmp_path / f"in-{name}", "")
             assert (name, rig.activity.running) == (name, counts)
