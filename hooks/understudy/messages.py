@@ -180,9 +180,13 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Driver → supervisor: so many queries of a leader's script run. Said when it changes."""
+    """Driver → supervisor: so many queries of a leader's script run. Said when it changes.
+
+    ``failed``: by name, the first line of what ended a query that was not started again.
+    """
 
     queries: int
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +318,8 @@ def _presentable(body: dict[str, Any]) -> dict[str, Any]:
                 return presentable_location(value) if name in _LOCATIONS else presentable(value)
             case list():
                 return [of(name, each) for each in value]
+            case dict():
+                return {presentable(key): of(name, each) for key, each in value.items()}
             case _:
                 return value
 

@@ -7,18 +7,19 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.errors import DocumentEmptied
-from understudy.fencing.claim import Claim
+from understudy.fencing.claim import Claim, Reason
 from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.settings import Timings
-from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.claims import JobClaims, claimed_by_another
 from understudy.supervisor.settings import RunSettings
 
 CODE = Generation(1, "c0de")
@@ -147,3 +148,13 @@ def test_a_root_that_can_be_read_again_counts_again(settings: RunSettings, tmp_p
         assert await pod.highest_epoch(CODE) == 9
 
     asyncio.run(script())
+
+
+@pytest.mark.parametrize("reason", sorted(set(get_args(Reason)) - {"higher-token"}))
+def test_a_claim_that_refuses_ours_is_told_for_what_it_is(reason: str) -> None:
+    told = str(claimed_by_another("/checkpoint", reason))
+    assert told.startswith("/checkpoint: claimed")
+    assert f"({reason})" in told
+    assert len({str(claimed_by_another("/x", each)).partition("(")[0] for each in get_args(Reason)}) == len(
+        get_args(Reason)
+    )

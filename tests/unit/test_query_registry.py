@@ -12,7 +12,7 @@ import pytest
 
 from understudy.clock import instant
 from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.query_count import QueryCount
+from understudy.driver.query_count import Queries, QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.errors import ScriptProblem
 from understudy.fencing.activity import Activity
@@ -167,15 +167,24 @@ def test_what_reads_a_memory_sinks_view_waits_until_spark_has_made_it(gate: Gate
 
 
 def test_more_queries_are_told_at_once_and_fewer_when_they_stay_away() -> None:
-    running, told = [1], queue.Queue[int]()
-    count = QueryCount(lambda: running[0], told.put, ended_for=0.05)
-    count.changed()
-    assert told.get(timeout=TEN_SECONDS) == 1
-    running[0] = 4
-    count.changed()
-    assert told.get(timeout=TEN_SECONDS) == 4
-    running[0] = 3
-    count.changed()
-    assert told.get(timeout=TEN_SECONDS) == 3
+    now, told = [Queries(1)], queue.Queue[Queries]()
+    count = QueryCount(lambda: now[0], told.put, ended_for=0.05)
+    for each in (Queries(1), Queries(4), Queries(3)):
+        now[0] = each
+        count.changed()
+        assert told.get(timeout=TEN_SECONDS) == each
     with pytest.raises(queue.Empty):
         told.get(timeout=0.2)
+
+
+def test_a_query_that_dies_is_told_by_name_though_another_one_was_started_in_its_place() -> None:
+    now, told = [Queries(2)], queue.Queue[Queries]()
+    count = QueryCount(lambda: now[0], told.put, ended_for=0.05)
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == Queries(2)
+    now[0] = died = Queries(2, {"windows": "ValueError: no"})
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == died
+    now[0] = Queries(2)  # it was started again after all
+    count.changed()
+    assert told.get(timeout=TEN_SECONDS) == Queries(2)

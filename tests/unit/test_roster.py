@@ -17,6 +17,7 @@ import pytest
 
 from understudy.clock import BootClock
 from understudy.documents.filesystem import FilesystemDocumentStore
+from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
@@ -195,3 +196,22 @@ def test_old_tombstones_are_removed(machine: Machine, monkeypatch: pytest.Monkey
     monkeypatch.setattr(time, "time", lambda: now + 100_000)
     machine.watch._sweep()
     assert not old.exists()
+
+
+def test_what_kept_a_standby_from_rehearsing_is_not_said_of_the_leader_it_became_but_which_query_of_its_died() -> None:
+    async def said(*, leads: bool, failed: dict[str, str]) -> str:
+        store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
+        await store.join("job")
+        place = cast(Place, SimpleNamespace(holder="m", host="h", address="", alive=SimpleNamespace(inode=1)))
+        roster = Roster(store, place, Generation, BootClock(), Log(), lambda _: False)
+        await roster.publish(STANDING, 0.0, leads=leads, running=1, failed=failed)
+        (told,) = await store.read()
+        return told.reason
+
+    assert asyncio.run(said(leads=False, failed={})) == STANDING.reason
+    assert asyncio.run(said(leads=True, failed={})) == ""
+    died = asyncio.run(said(leads=True, failed={"windows": "ValueError: no", "sums": "OSError: full"}))
+    assert died == "query windows: ValueError: no; query sums: OSError: full"
+
+
+STANDING = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0, reason="its script ended: OSError: busy")

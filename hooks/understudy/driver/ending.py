@@ -24,6 +24,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 
 from understudy.driver.outdated import first_line
 from understudy.driver.queries import Deferred
+from understudy.driver.query_registry import failed_last
 from understudy.driver.stage import Stage
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.messages import Advice, Ended, Message, StillRunning
@@ -184,12 +185,7 @@ class Ending:
 
 def failures(queries: Sequence[Deferred]) -> list[str]:
     """The queries whose last end was an exception, in words: of those that were started again the last start counts."""
-    last = [each for number, each in enumerate(queries) if not any(map(_replacing(each), queries[number + 1 :]))]
-    return [f"query {each.name}: {first_line(error)}" for each in last if (error := each.failure()) is not None]
-
-
-def _replacing(query: Deferred) -> Callable[[Deferred], bool]:
-    return lambda later: later.replaces(query)
+    return [f"query {name}: {line}" for name, line in failed_last(queries).items()]
 
 
 def _ends(gateway: Any) -> bool:

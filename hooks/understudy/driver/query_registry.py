@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from pyspark.sql.streaming import StreamingQuery
 
 from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.outdated import first_line
 from understudy.driver.queries import Deferred, KeptId
+from understudy.driver.query_count import Queries
 from understudy.errors import ScriptProblem
 
 
@@ -128,3 +130,20 @@ class QueryRegistry:
     def running(self) -> int:
         """How many of them run. Asks the JVM."""
         return sum(1 for each in self.queries() if each.query is not None and each.query.isActive)
+
+    def state(self) -> Queries:
+        """What a leader says of them. Asks the JVM."""
+        return Queries(self.running(), failed_last(self.queries()))
+
+
+def failed_last(queries: Sequence[Deferred]) -> dict[str, str]:
+    """By name, the first line of what ended a query, of those whose last end was an exception.
+
+    Of a query that was started again the last start counts.
+    """
+    last = [each for number, each in enumerate(queries) if not any(map(_replacing(each), queries[number + 1 :]))]
+    return {each.name: first_line(error) for each in last if (error := each.failure()) is not None}
+
+
+def _replacing(query: Deferred) -> Callable[[Deferred], bool]:
+    return lambda later: later.replaces(query)

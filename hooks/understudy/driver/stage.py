@@ -83,7 +83,7 @@ class Stage:
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
         self._reclaim = threading.Event()
-        self._running = QueryCount(self.registry.running, lambda count: say(Running(count)))
+        self._running = QueryCount(self.registry.state, lambda now: say(Running(now.running, dict(now.failed))))
 
     def attached(self, jvm: Any) -> None:
         self._jvm = jvm

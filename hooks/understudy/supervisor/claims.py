@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -139,3 +139,25 @@ class JobClaims:
             self._unread.add(str(root))
             self.unread(f"{root}: {why}")
         return 0
+
+
+#: Who has claimed a directory before us, by the reason that its claim refuses ours with; and what can be done.
+_CLAIMED: Mapping[str, tuple[str, str]] = {
+    "other-cluster": (
+        "claimed by another cluster id",
+        "Use another checkpoint location or cluster id",
+    ),
+    "other-job": ("claimed by another job of this cluster id", "Use another checkpoint location, or the same --job-id"),
+    "other-lock": (
+        "claimed under another kind of lock, which does not exclude ours",
+        "Use the same --lock as before, or multi while both are in use",
+    ),
+    "other-holder": ("claimed by another replica under our token", "Use another --cluster-id for one of the two"),
+    "unreadable": ("claimed, and the claim cannot be read", "It is not taken for free: restore it, or look at it"),
+}
+
+
+def claimed_by_another(root: str, reason: str) -> IdentityConflict:
+    """Of a directory whose claim ours cannot pass, whatever our token."""
+    what, remedy = _CLAIMED.get(reason, ("already claimed", "Use another checkpoint location or cluster id"))
+    return IdentityConflict(f"{what} ({reason})", where=root, remedy=remedy)

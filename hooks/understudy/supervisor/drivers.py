@@ -233,8 +233,11 @@ class Drivers:
         match message:
             case Starting():
                 self._limit.begins(driver)
-            case Running(queries):
-                self._running = queries
+            case Running(queries, failed):
+                for name in sorted(failed.keys() - self._health.failed.keys()):
+                    told = f"query {name} has ended, and {queries} of the script's run: {failed[name]}"
+                    self._log.say("query-failed", told, epoch=token.epoch)
+                self._running, self._health.failed = queries, failed
                 await self.publish()
             case Started(queries, claimed, seconds):
                 self._limit.ends()
@@ -281,7 +284,9 @@ class Drivers:
     async def publish(self) -> None:
         """Tell the other replicas how it stands with ours."""
         leads = self._term.epoch is not None
-        await self._roster.publish(self._standing, self._rehearsed_at, leads=leads, running=self._running)
+        await self._roster.publish(
+            self._standing, self._rehearsed_at, leads=leads, running=self._running, failed=self._health.failed
+        )
 
     async def note_commits(self) -> None:
         """Say in the job's document when the last batch was committed: not per batch, for that is read by people.

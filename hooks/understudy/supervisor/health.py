@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from understudy.clock import Clock
@@ -42,6 +42,7 @@ class Health:
     ``phases``: the last takeover's, in seconds.
 
     ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
+    ``failed``: queries of a leader's script that have ended on an exception and were not started again, with its first line.
     ``ended``: how the job did, in words, once it has; then there is nothing left that could be late.
     """
 
@@ -58,6 +59,7 @@ class Health:
     held: str = ""
     queries: int = 0
     running: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
     rehearsed_at: float = 0.0
     script_since: float = field(default_factory=time.time)  # s since 1970
     settled: bool = False
@@ -87,7 +89,7 @@ class Health:
     def driver_gone(self, *, by_itself: bool = False) -> None:
         self.driver_since, self.driver_up = None, False
         self.rehearsed = self.settled = False
-        self.held, self.queries = "", 0
+        self.held, self.queries, self.failed = "", 0, {}
         self.driver_ended = self.driver_ended or by_itself
 
     def lost(self) -> None:

@@ -53,6 +53,14 @@ class _Metrics(Collector):
         how = GaugeMetricFamily("understudy_rehearsal_info", "How this standby rehearses.", labels=["how"])
         how.add_metric([health.how or "none"], 1.0)
         yield how
+        failed = GaugeMetricFamily(
+            "understudy_query_failed",
+            "1 for a query of the leader's that has died while others run.",
+            labels=["query", "error"],
+        )
+        for query, error in health.failed.items():
+            failed.add_metric([query, error], 1.0)
+        yield failed
         phases = GaugeMetricFamily(
             "understudy_takeover_seconds",
             "The last takeover by this replica: claim of the job, then start and first_commit, both since the grant.",

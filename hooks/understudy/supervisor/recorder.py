@@ -20,6 +20,7 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "lost": ("Warning", "LeadershipLost"),
     "parked": ("Warning", "LeadershipParked"),
     "driver-died": ("Warning", "DriverDied"),
+    "query-failed": ("Warning", "QueryFailed"),
     "stale-write-refused": ("Warning", "StaleWriteRefused"),
     "refused": ("Warning", "LockRefused"),
     "superseded": ("Warning", "GenerationSuperseded"),

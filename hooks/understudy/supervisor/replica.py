@@ -38,7 +38,7 @@ from understudy.ha.replicas import ReplicaStore
 from understudy.ha.runs import UnderWay
 from understudy.messages import ClaimRefused, Outdated, Reclaim
 from understudy.supervisor import fence_logs, restart
-from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.claims import JobClaims, claimed_by_another
 from understudy.supervisor.drivers import Drivers
 from understudy.supervisor.ended import end_of, run_begins, run_under_way
 from understudy.supervisor.happenings import (
@@ -216,7 +216,7 @@ class Replica:
             known = self.health.fence.refused
             self.health.fence.look()
             if self.health.fence.refused > known:
-                told = f"{self.health.fence.refused - known} writes of this replica's driver came too late, and changed nothing"
+                told = f"the fence refused {self.health.fence.refused - known} writes of this replica's driver, which changed nothing"
                 self._log.say("stale-write-refused", told, refused=self.health.fence.refused)
             await asyncio.sleep(self._settings.timings.retry / 2)
 
@@ -372,9 +372,7 @@ class Replica:
     async def _claim_refused(self, root: str, reason: str, found: Token) -> None:
         """A root holds more than our token: raise the lock above it, or give up what belongs to someone else."""
         if reason != "higher-token":
-            raise IdentityConflict(
-                f"already claimed ({reason})", where=root, remedy="Use another checkpoint location or cluster id"
-            )
+            raise claimed_by_another(root, reason)
         if (grant := self._term.grant) is None:
             return
         raised = await self._elector.raise_above(found.epoch)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from understudy.clock import Clock
 from understudy.errors import UnderstudyError
@@ -14,6 +15,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore, running_queries
 from understudy.messages import Standing
 from understudy.processes import boot_id
+from understudy.redaction import presentable
 from understudy.supervisor.places import Place
 
 #: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
@@ -48,10 +50,19 @@ class Roster:
         """A script of ours begins from the top."""
         self._script_since = time.time()
 
-    async def publish(self, standing: Standing, rehearsed_at: float, *, leads: bool, running: int = 0) -> None:
+    async def publish(
+        self,
+        standing: Standing,
+        rehearsed_at: float,
+        *,
+        leads: bool,
+        running: int = 0,
+        failed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Say how things stand, if others do not know it yet. A backend that does not answer costs a line in the log.
 
-        ``running``: how many queries of a leader's script run.
+        ``running``: how many queries of a leader's script run; ``failed``: which of them have ended, by name, and of what. What kept a
+        standby from rehearsing says nothing of the leader that it has become.
         """
         entry = Replica(
             holder=self._holder,
@@ -61,7 +72,9 @@ class Roster:
             rounds=standing.rounds,
             rehearsed_at=rehearsed_at,
             held=standing.held,
-            reason=standing.reason,
+            reason=presentable("; ".join(f"query {name}: {line}" for name, line in failed.items()))
+            if leads
+            else standing.reason,
             generation=self.generation().number,
             pid=os.getpid(),
             host=self._place.host,
