@@ -10,7 +10,8 @@
     │   ├── DocumentTooLarge             refused before the server would
     │   ├── DocumentEmptied              content is gone while a floor says there was some
     │   ├── AccessDenied    (exit 7) the API server knows us, and we may not do that
-    │   └── ServerUnreachable (exit 8) the API server does not answer
+    │   ├── ServerUnreachable (exit 8) the API server does not answer
+    │   └── CheckpointLost               a checkpoint or sink is gone, or was restored from a copy
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
     ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
     ├── JobFailed               (exit 1) the job used up its restarts
@@ -65,6 +66,10 @@ class DocumentTooLarge(DocumentError):
 
 
 class DocumentEmptied(DocumentError):
+    pass
+
+
+class CheckpointLost(DocumentError):
     pass
 
 

@@ -78,9 +78,13 @@ class DriverSpec:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Supervisor → driver: lead, under this fencing token. The gate is already open."""
+    """Supervisor → driver: lead, under this fencing token. The gate is already open.
+
+    ``recorded``: the roots that the job's document lists, each with the token it was last claimed under; 0 where that is not known.
+    """
 
     token: int
+    recorded: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +161,12 @@ class Roots:
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefused:
-    """Driver → supervisor: a root holds a claim that ours cannot pass."""
+    """Driver → supervisor: a root holds a claim that ours cannot pass. ``owner``: whose it is, in words, or empty."""
 
     root: str
     reason: str
     token: int
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,17 +322,49 @@ def spark(one: Driver, settings: dict[str, str]) -> Any:
     return session
 
 
-def claim_files(root: Path) -> dict[int, dict[str, Any]]:
+class Job:
+    """A batch's commit protocol taken through its steps by hand, so that a takeover can fall between any two."""
+
+    def __init__(self, one: Driver, path: Path) -> None:
+        self.one, jvm = one, one.jvm
+        mapreduce = jvm.org.apache.hadoop.mapreduce
+        job = mapreduce.Job.getInstance(one.conf)
+        job.setOutputFormatClass(jvm.java.lang.Class.forName("org.apache.hadoop.mapreduce.lib.output.TextOutputFormat"))
+        mapreduce.lib.output.FileOutputFormat.setOutputPath(job, one.path(path))
+        self.context = mapreduce.task.JobContextImpl(job.getConfiguration(), mapreduce.JobID("job", 0))
+        self.protocol = jvm.dev.understudy.fence.FencedCommitProtocol("job", str(path), False)
+
+    def commit(self) -> None:
+        """A whole job that writes nothing."""
+        self.protocol.setupJob(self.context)
+        jvm = self.one.jvm
+        empty = jvm.scala.jdk.javaapi.CollectionConverters.asScala(jvm.java.util.ArrayList()).toSeq()
+        self.protocol.commitJob(self.context, empty)
+
+
+#: Where each job keeps its claim of a directory that its batches write to: by cluster and job.
+OUTPUTS = Path("_understudy") / "outputs"
+
+
+def claim_files(root: Path, below: Path = Path("_understudy")) -> dict[int, dict[str, Any]]:
     """Every claim in a local root, by number."""
-    found = (root / "_understudy").glob("claim@*")
+    found = (root / below).glob("claim@*")
     return {int(each.name.partition("@")[2]): json.loads(each.read_text()) for each in found}
 
 
-def seize(root: Path, number: int, holder: str = "another", *, cluster: str = "c", job: str = "j") -> None:
+def seize(
+    root: Path,
+    number: int,
+    holder: str = "another",
+    *,
+    cluster: str = "c",
+    job: str = "j",
+    below: Path = Path("_understudy"),
+) -> None:
     """What another replica's JVM does when it claims a local root."""
-    directory = root / "_understudy"
+    directory = root / below
     directory.mkdir(parents=True, exist_ok=True)
-    following = max(claim_files(root), default=0) + 1
+    following = max(claim_files(root, below), default=0) + 1
     claim = {"version": 1, "token": number, "holder": holder, "cluster": cluster, "job": job, "lock": "file"}
     temporary = directory / f".claim-{uuid.uuid4()}.tmp"
     temporary.write_text(json.dumps(claim))

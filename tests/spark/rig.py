@@ -172,11 +172,17 @@ class Rig:
                 return message
 
     def lead(
-        self, epoch: int = 1, attempt: int = 1, close: Instant = NEVER, kill: Instant = NEVER, park: Instant = NEVER
+        self,
+        epoch: int = 1,
+        attempt: int = 1,
+        close: Instant = NEVER,
+        kill: Instant = NEVER,
+        park: Instant = NEVER,
+        recorded: dict[str, int] | None = None,
     ) -> None:
         """Open the gate and grant. Without deadlines the gate stays open until told otherwise."""
         self.gate.publish(View(State.OPEN, Token(epoch, attempt), close, kill, park))
-        self.say(Granted(int(Token(epoch, attempt))))
+        self.say(Granted(int(Token(epoch, attempt)), recorded or {}))
 
     def expire(self) -> None:
         """The lease was not renewed: the close deadline passes now, the kill deadline has not come."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import threading
@@ -86,19 +87,31 @@ def settings(port: int) -> dict[str, str]:
     }
 
 
-#: What to do with a request, by its first line: "pass", "fail" (503 without asking the server), "swallow" (the server
-#: does it, the answer is lost), "hang" (neither).
+#: What to do with a request, by its first line: "pass", a status such as "503" (answered without asking the server), "late" and
+#: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "hang" (neither).
 Rule = Callable[[str], str]
+
+
+def share(fault: str, part: float, verbs: str = "PUT GET HEAD DELETE POST", seed: int = 1) -> Rule:
+    """A server that now and then has ``fault``: with that ``part`` of the requests with these ``verbs``."""
+    dice = random.Random(seed)
+    return lambda line: fault if line.split(" ")[0] in verbs.split() and dice.random() < part else "pass"
 
 
 @dataclass
 class S3Proxy:
-    """Passes requests on, one connection each, as its rule says; ``seen`` holds their first lines."""
+    """Passes requests on, one connection each, as its rule says; ``seen`` holds their first lines.
+
+    ``ignored`` is a header that makes a PUT conditional: requests with it are answered as by a server that passes over it.
+    """
 
     upstream: int
     rule: Rule = lambda line: "pass"
     seen: list[str] = field(default_factory=list)
+    ignored: str = ""
     port: int = 0
+    _away: threading.Event = field(default_factory=threading.Event)
+    _gone: threading.Event = field(default_factory=threading.Event)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def puts(self, ending: str) -> list[str]:
@@ -108,24 +121,42 @@ class S3Proxy:
 
     @contextmanager
     def running(self) -> Iterator[S3Proxy]:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = int(listener.getsockname()[1])
-            listener.settimeout(0.1)
-            accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
-            accepting.start()
-            try:
-                yield self
-            finally:
-                self._stopped.set()
-                accepting.join()
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(listener.getsockname()[1])
+        accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
+        accepting.start()
+        try:
+            yield self
+        finally:
+            self._stopped.set()
+            accepting.join()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Connections are refused meanwhile."""
+        self._away.set()
+        assert self._gone.wait(10)
+        try:
+            yield
+        finally:
+            self._away.clear()
 
     def _accept(self, listener: socket.socket) -> None:
         while not self._stopped.is_set():
-            try:
-                client, _ = listener.accept()
-            except TimeoutError:
-                continue
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            with listener:
+                listener.settimeout(0.02)
+                while not self._stopped.is_set() and not self._away.is_set():
+                    try:
+                        client, _ = listener.accept()
+                    except TimeoutError:
+                        continue
+                    threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            self._gone.set()
+            while self._away.is_set():
+                time.sleep(0.02)
+            self._gone.clear()
+            listener = socket.create_server(("127.0.0.1", self.port))
+        listener.close()
 
     def _serve(self, client: socket.socket) -> None:
         with client:
@@ -136,12 +167,18 @@ class S3Proxy:
                     return
                 line = head.split(b"\r\n", 1)[0].decode()
                 self.seen.append(line)
-                match self.rule(line):
-                    case "fail":
-                        client.sendall(b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-                    case "hang":
+                if self.ignored and line.startswith("PUT ") and f"\r\n{self.ignored}:".encode() in head.lower():
+                    client.sendall(_answer(200, b'ETag: "0"\r\n'))
+                    return
+                match self.rule(line).split():
+                    case ["late", status]:
+                        self._upstream(head, body)
+                        client.sendall(_answer(int(status)))
+                    case [status] if status.isdigit():
+                        client.sendall(_answer(int(status)))
+                    case ["hang"]:
                         self._stopped.wait(30)
-                    case "swallow":
+                    case ["swallow"]:
                         self._upstream(head, body)
                     case _:
                         client.sendall(self._upstream(head, body))
@@ -158,6 +195,10 @@ class S3Proxy:
             while part := server.recv(65536):
                 answer += part
         return answer
+
+
+def _answer(status: int, fields: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %d Said\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, fields)
 
 
 def _request(client: socket.socket) -> tuple[bytes, bytes]:

@@ -181,6 +181,46 @@ def test_a_raised_token_claims_known_roots_again_by_itself(one: Driver, tmp_path
     assert standing(tmp_path)["token"] == token(9, 0)
 
 
+def recorded(one: Driver, root: Path, number: int) -> tuple[str, str]:
+    answer = json.loads(one.fence.claim(str(root), one.conf, number))
+    return answer["outcome"], answer["reason"]
+
+
+def test_a_root_that_was_claimed_before_and_has_no_claim_is_refused(one: Driver, tmp_path: Path) -> None:
+    for name in ("gone", "emptied", "copied without its claim"):
+        root = tmp_path / name
+        if name != "gone":
+            (root / "offsets").mkdir(parents=True)
+        if name == "copied without its claim":
+            (root / "offsets" / "0").write_text("v1")
+        one.fence.prepare(str(root), one.conf)
+        assert recorded(one, root, 0) == ("refused", "missing-claim")
+        assert not (root / "_understudy").exists(), "nothing is written where something is amiss"
+    assert one.claim(tmp_path / "gone")["outcome"] == "claimed", "of what is not recorded it is a new one"
+
+
+@pytest.mark.parametrize(
+    ("stands", "record", "told"),
+    [
+        (token(2, 1), token(2, 2), ("refused", "behind-record")),
+        (token(2, 1), token(3, 0), ("refused", "behind-record")),
+        (token(2, 1), token(2, 1), ("claimed", "")),
+        (token(3, 1), token(2, 1), ("claimed", "")),
+        (token(2, 1), 0, ("claimed", "")),
+        (token(7, 1), token(6, 1), ("refused", "higher-token")),
+    ],
+)
+def test_a_root_whose_claim_is_older_than_the_record_was_restored_from_a_copy(
+    one: Driver, tmp_path: Path, stands: int, record: int, told: tuple[str, str]
+) -> None:
+    seize(tmp_path, stands)
+    one.fence.prepare(str(tmp_path), one.conf)
+    assert recorded(one, tmp_path, record) == told
+    assert (standing(tmp_path)["holder"] == one.holder) == (told[0] == "claimed")
+    if told[0] == "claimed":
+        assert recorded(one, tmp_path, record) == ("repeat", "")
+
+
 def test_of_eight_processes_claiming_at_once_the_highest_token_stands(tmp_path: Path) -> None:
     source = tmp_path / "Claimant.java"
     source.write_text(CLAIMANT)

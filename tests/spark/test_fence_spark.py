@@ -14,10 +14,12 @@ from tests.spark.fence_env import (
     FENCE,
     LOST,
     OPEN,
+    OUTPUTS,
     SPARK_OPTIONS,
     STANDBY,
     STOCK,
     Driver,
+    Job,
     claim_files,
     driver,
     refusal,
@@ -161,7 +163,7 @@ def test_a_commit_protocol_that_the_session_names_does_the_work_behind_the_fence
     target = tmp_path / "out"
     for _ in range(2):  # only Spark's SQL protocol makes such a committer, and cannot
         session.range(3).write().mode("overwrite").json(str(target))
-    assert claim_files(target)[1]["holder"] == one.holder
+    assert claim_files(target, OUTPUTS / "c" / "j")[1]["holder"] == one.holder
     assert session.read().json(str(target)).count() == 3
     seize(target, token(6))
     before = contents(tmp_path)
@@ -191,19 +193,6 @@ def test_a_context_gets_what_it_lacks_and_no_other_manager(one: Driver) -> None:
     for key in ("spark.sql.streaming.checkpointFileManagerClass", "spark.sql.streaming.commitProtocolClass"):
         other = conf.clone().set(key, "their.Own")
         assert install(other) == f"{key}=their.Own"
-
-
-class Job:
-    """A commit protocol taken through its steps by hand, so that a takeover can fall between any two."""
-
-    def __init__(self, one: Driver, path: Path) -> None:
-        self.one, jvm = one, one.jvm
-        mapreduce = jvm.org.apache.hadoop.mapreduce
-        job = mapreduce.Job.getInstance(one.conf)
-        job.setOutputFormatClass(jvm.java.lang.Class.forName("org.apache.hadoop.mapreduce.lib.output.TextOutputFormat"))
-        mapreduce.lib.output.FileOutputFormat.setOutputPath(job, one.path(path))
-        self.context = mapreduce.task.JobContextImpl(job.getConfiguration(), mapreduce.JobID("job", 0))
-        self.protocol = jvm.dev.understudy.fence.FencedCommitProtocol("job", str(path), False)
 
 
 def test_commit_and_abort_are_refused_after_a_takeover(one: Driver, tmp_path: Path) -> None:
@@ -349,7 +338,7 @@ def test_a_file_that_was_taken_away_is_not_published(one: Driver, tmp_path: Path
 def test_an_overwrite_keeps_the_claim(one: Driver, tmp_path: Path) -> None:
     for _ in range(2):
         write(one, tmp_path / "out")
-    assert claim_files(tmp_path / "out")[1]["holder"] == one.holder
+    assert claim_files(tmp_path / "out", OUTPUTS / "c" / "j")[1]["holder"] == one.holder
     assert rows(one.extra["stock"], tmp_path / "out") == ["0", "1", "2"]
     assert [line["op"] for line in one.logged(path=str(tmp_path / "out"), outcome="accepted")][-3:] == [
         "deleteWithJob",

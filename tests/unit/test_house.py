@@ -167,7 +167,7 @@ def test_a_production_reaches_what_is_ours_only_where_it_is_deployed() -> None:
 
 #: Modules that are longer than they should be, and how long they may be at most. Only ever to be made shorter, and to lose entries.
 LONGER_THAN_400 = {
-    "hooks/jvm/src/main/java/dev/understudy/fence/Fence.java": 430,
+    "hooks/jvm/src/main/java/dev/understudy/fence/Fence.java": 407,
     "hooks/understudy/supervisor/replica.py": 560,
 }
 

@@ -380,3 +380,46 @@ def test_a_generation_whose_script_has_not_come_up_keeps_no_earlier_one_from_lea
             await jobs.begin_attempt(5, "a", known(4), good)
 
     with_store(check)
+
+
+def test_the_record_tells_under_which_token_a_root_was_claimed_last() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        for epoch, roots in ((1, ("/a", "/b")), (2, ("/a",))):
+            token = (await jobs.begin_attempt(epoch, "a", known(0), CODE)).token
+            await jobs.claims(token, roots)
+        job = await jobs.begin_attempt(3, "a", known(0), CODE)
+        assert job.claimed.tokens == {"/a": int(Token(2, 1)), "/b": int(Token(1, 1))}
+
+    with_store(check)
+
+
+def test_of_what_an_older_image_lists_it_is_only_known_that_it_was_claimed() -> None:
+    """The older image may have died between its start and its claims: the token it ran under need not stand there."""
+
+    async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
+        await jobs.begin_attempt(1, "a", known(0), CODE)
+        document = await store.read(jobs.name)
+        assert document is not None
+        _, body = codec.decode("job", document.entries["job"])
+        older = codec.encode("job", 1, {**body, "roots": ["/a", "/b"]})
+        assert isinstance(await store.replace(document, Content({"job": older, "roots": None})), Written)
+        job = await jobs.begin_attempt(2, "a", known(0), CODE)
+        assert job.claimed.tokens == {"/a": 0, "/b": 0}
+        await jobs.claims(job.token, ("/a",))
+        again = await jobs.read()
+        assert again is not None
+        assert again.claimed.tokens == {"/a": int(job.token), "/b": 0}
+
+    with_store(check)
+
+
+def test_an_accepted_root_is_no_longer_recorded() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        for epoch in (1, 2):
+            token = (await jobs.begin_attempt(epoch, "a", known(0), CODE)).token
+            await jobs.claims(token, ("/a", "/b"))
+        await jobs.resume(("/a",))
+        job = await jobs.begin_attempt(3, "a", known(0), CODE)
+        assert (job.roots, job.claimed.tokens, job.status) == (("/b",), {"/b": int(Token(2, 1))}, Status.RUNNING)
+
+    with_store(check)

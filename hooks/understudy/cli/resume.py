@@ -4,23 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import Annotated
+
+import typer
 
 from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
 from understudy.errors import JobNotBegun, SettingsError
 
+AcceptCheckpoint = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Accept that this checkpoint or sink is gone, empty or older than the job's record; may be given several times.",
+        show_default=False,
+    ),
+]
 
-def resume(ha_dir: HaDir = None, cluster_id: ClusterId = "", namespace: Namespace = "", context: Context = "") -> None:
+
+def resume(
+    ha_dir: HaDir = None,
+    cluster_id: ClusterId = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    accept_checkpoint: AcceptCheckpoint = None,
+) -> None:
     """Let a job that has FAILED run again, from its checkpoints, with all of its restarts.
 
     Mend what made it fail first. Replicas that ended with the job are not started by this; in a cluster they come back by
     themselves. A job that runs is left alone, one that has FINISHED is refused.
 
+    A job that was refused because a checkpoint is gone or was restored from a copy goes on with what is there now once that is
+    accepted with --accept-checkpoint: rows may be read again, or a sink be written twice.
+
     On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
     """
-    sys.stdout.write(f"{asyncio.run(_resume(Where(ha_dir, cluster_id, namespace, context)))}\n")
+    sys.stdout.write(
+        f"{asyncio.run(_resume(Where(ha_dir, cluster_id, namespace, context), tuple(accept_checkpoint or ())))}\n"
+    )
 
 
-async def _resume(where: Where) -> str:
+def _recorded(accepted: tuple[str, ...], recorded: tuple[str, ...], job: str) -> tuple[str, ...]:
+    """The roots of the record that are meant; one on a disk may be given without its ``file:``."""
+    plain = {root.removeprefix("file:"): root for root in recorded}
+    found = [plain.get(each.removeprefix("file:").rstrip("/")) for each in accepted]
+    if None in found:
+        raise SettingsError(
+            f"{job} has recorded no {accepted[found.index(None)]}",
+            where="--accept-checkpoint",
+            remedy=f"Name one of: {', '.join(recorded) or 'none'}",
+        )
+    return tuple(root for root in found if root is not None)
+
+
+async def _resume(where: Where, accepted: tuple[str, ...] = ()) -> str:
     from understudy.ha.job import JobStore, Status
     from understudy.ha.replicas import ReplicaStore
 
@@ -40,9 +75,14 @@ async def _resume(where: Where) -> str:
                 where="--cluster-id",
                 remedy="Nothing is to be resumed: its replicas begin it as soon as one of them leads",
             )
-        found = await jobs.resume()
+        known = await jobs.read()
+        here = f"job {name} of cluster {stores.cluster} {stores.place}"
+        roots = _recorded(accepted, known.roots if known is not None else (), here)
+        found = await jobs.resume(roots)
         run = f" (run {found.runs.run})" if found.runs.run else ""
-        job = f"job {name} of cluster {stores.cluster} {stores.place}{run}"
+        job = f"{here}{run}"
+        if roots:
+            return f"{job} takes {', '.join(roots)} as it is now"
         match found.status:
             case Status.FAILED:
                 return f"{job} may run again; it had failed: {found.reason}"

@@ -57,6 +57,14 @@ def filesystem_type(path: Path) -> int:
     return ctypes.c_ulong.from_buffer(buffer).value & 0xFFFFFFFF
 
 
+def network_filesystem(path: Path) -> str | None:
+    """What kind of network or user-space filesystem holds ``path``, or its nearest parent that exists; ``None`` for a local one.
+
+    Raises ``OSError``.
+    """
+    return _REMOTE.get(filesystem_type(next(each for each in (path, *path.absolute().parents) if each.exists())))
+
+
 def check_directory(
     path: Path,
     *,

@@ -123,6 +123,9 @@ class Ending:
             self._said.set()
         _flush()
         outcome = self._judged()
+        if outcome.code != 0 and not outcome.fatal and self._stage is not None:
+            refused = self._stage.refusal  # whatever the script made of it: the next driver would meet the same
+            outcome = outcome if refused is None else Outcome.of(refused)
         asked = self._stage is not None and self._stage.gatekeeper.asked
         self._say(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 

@@ -22,7 +22,7 @@ class FenceCheck:
     """``refuse`` ends the driver: an exception would be the script's to swallow, and its rows gone with it."""
 
     def __init__(self, refuse: Callable[[UnderstudyError], NoReturn]) -> None:
-        self._refuse = refuse
+        self.refuse = refuse
         self._settings: Any = None
         self._gateway: Any = None
 
@@ -38,9 +38,7 @@ class FenceCheck:
         """One call to the JVM: this comes before every batch that is written."""
         if session.sparkContext._gateway is not self._gateway:  # noqa: SLF001
             what = "the session's JVM was not started here, and has no fence"
-            self._refuse(
-                EnvironmentProblem(what, where=where, remedy="Let the script make a session without a gateway")
-            )
+            self.refuse(EnvironmentProblem(what, where=where, remedy="Let the script make a session without a gateway"))
         self._answer(self._settings.enforce(session._jsparkSession), where)  # noqa: SLF001
 
     def writer(self, target: Any) -> None:
@@ -56,14 +54,14 @@ class FenceCheck:
             try:
                 return call(*arguments, **options)
             except UnderstudyError as error:
-                self._refuse(error)
+                self.refuse(error)
 
         return called
 
     def _answer(self, foreign: str, where: str) -> None:
         if foreign:
             key, _, value = foreign.partition("=")
-            self._refuse(foreign_setting(key, None if value == "null" else value, where))
+            self.refuse(foreign_setting(key, None if value == "null" else value, where))
 
 
 def foreign_setting(key: str, value: str | None, where: str) -> EnvironmentProblem:

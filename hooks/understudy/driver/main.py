@@ -69,8 +69,8 @@ class Channel:
         with self._socket.makefile("rb") as lines:
             while line := lines.readline(LONGEST_LINE):
                 match decode(line):
-                    case Granted():
-                        stage.granted()
+                    case Granted(_, recorded):
+                        stage.granted(recorded)
                     case Reclaim():
                         stage.reclaim()
                     case Revoked():
@@ -90,7 +90,8 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outco
     rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
     check = FenceCheck(ending.refuse)
     gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held, check.writer)
-    stage = Stage(gatekeeper, rehearsals, Path(spec.gate), check, channel.say, spec.executors)
+    in_cluster = spec.lock_kind != "file"
+    stage = Stage(gatekeeper, rehearsals, Path(spec.gate), check, channel.say, spec.executors, in_cluster=in_cluster)
     ending.of_stage(stage)
 
     def attached(gateway: Any) -> None:

@@ -79,7 +79,7 @@ def _patch_starts(stage: Stage, given_checkpoints: str, *, tuned: bool) -> None:
         analyse(writer)
         if tuned:
             tune(writer._spark)  # noqa: SLF001
-        return stage.start(defer(writer, path, table, given_checkpoints))
+        return stage.start(defer(writer, path, table, given_checkpoints, in_cluster=stage.in_cluster))
 
     def start(
         self: DataStreamWriter,

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.scala import as_java, private_field
 from understudy.driver.sinks import TRANSIENT_SINKS, Sink, Ungated
+from understudy.driver.volumes import refuse_private
 from understudy.errors import ScriptProblem
 
 #: Seconds between two looks for a checkpoint that the leader has yet to begin: at first, and at most.
@@ -212,7 +213,9 @@ class KeptId:
         return self._found
 
 
-def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str) -> Deferred:
+def defer(
+    writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str, *, in_cluster: bool = False
+) -> Deferred:
     """Everything about a query that has to be known before it starts."""
     session: Any = writer._spark  # noqa: SLF001
     sink = Sink.of(writer, path)
@@ -223,6 +226,8 @@ def defer(writer: DataStreamWriter, path: str | None, table: str | None, given_c
     deferred = Deferred(writer, path, table, sink, None, scene)
     if location is not None:
         deferred.checkpoint = deferred.qualified(location)
+        if in_cluster:
+            refuse_private(location, deferred.checkpoint)
     return deferred
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,20 @@ from understudy.driver.fence_check import FenceCheck
 from understudy.driver.first_commit import first_commit
 from understudy.driver.gatekeeper import Gatekeeper
 from understudy.driver.outdated import first_line, outdated
-from understudy.driver.parallel import call_each
 from understudy.driver.queries import Deferred
 from understudy.driver.query_count import QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.root_claims import RootClaims, refusal
 from understudy.driver.standin import StandIn, is_log_conflict
 from understudy.driver.tuning import advice
-from understudy.errors import LeadershipLost
+from understudy.errors import UnderstudyError
 from understudy.fencing.gate import State
 from understudy.messages import (
     Advice,
-    ClaimRefused,
     Committed,
     Message,
     Outdated,
-    Roots,
     Running,
     Started,
     Starting,
@@ -68,7 +66,10 @@ class Stage:
         fence_check: FenceCheck,
         say: Callable[[Message], None],
         executors: int = 0,
+        *,
+        in_cluster: bool = False,
     ) -> None:
+        self.in_cluster = in_cluster
         self._executors = executors
         self._gate = gate
         self.fence_check = fence_check
@@ -77,12 +78,11 @@ class Stage:
         self._say = say
         self._jvm: Any = None
         self.registry = QueryRegistry(gatekeeper)
-        self._lock = threading.Lock()  # guards _claimed, _taken_over, and what waits for it
+        self._lock = threading.Lock()  # guards _taken_over, and what waits for it
         self._settings_lock = threading.Lock()  # one start at a time may change a session's settings
-        self._claimed: set[str] = set()
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
-        self._reclaim = threading.Event()
+        self._claims = RootClaims(gatekeeper, fence_check, say)
         self._running = QueryCount(self.registry.state, lambda now: say(Running(now.running, dict(now.failed))))
 
     def attached(self, jvm: Any) -> None:
@@ -159,13 +159,14 @@ class Stage:
 
     # The supervisor's side.
 
-    def granted(self) -> None:
+    def granted(self, recorded: Mapping[str, int]) -> None:
         """Take over. Called in the thread that reads the supervisor's messages, so the work is another thread's."""
+        self._claims.granted(recorded)
         self._rehearsals.cancel()
         self.gatekeeper.nudge()
         with self._lock:
             if self._taken_over:
-                self._reclaim.set()
+                self._claims.reclaim()
                 return
             self._taken_over = True
             deferred = self.registry.queries()
@@ -176,7 +177,12 @@ class Stage:
             threading.Thread(target=self._take_over, args=(deferred,), name="takeover", daemon=True).start()
 
     def reclaim(self) -> None:
-        self._reclaim.set()
+        self._claims.reclaim()
+
+    @property
+    def refusal(self) -> UnderstudyError | None:
+        """Why the fence refuses this driver and every one after it; ``None`` if it does not."""
+        return refusal(self._jvm)
 
     def revoked(self) -> None:
         self._rehearsals.cancel()
@@ -250,7 +256,7 @@ class Stage:
             for each in deferred:
                 each.claimed = tuple(each.roots)
                 sessions |= dict.fromkeys(each.claimed, each.session)
-            self._claim({root: sessions[root] for root in sorted(sessions)})
+            self._claims.claim({root: sessions[root] for root in sorted(sessions)})
             for each in deferred:
                 each.count_ungated(self._jvm)
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
@@ -293,44 +299,12 @@ class Stage:
             deferred.registered.set()
             deferred.begun.set()
 
-    def _claim(self, roots: dict[str, Any]) -> None:
-        """``roots`` with the session that is going to write there: it is asked for its fence first."""
-        confs: dict[Any, Any] = {}
-        for session in roots.values():
-            if session not in confs:
-                self.fence_check.session(session)
-                confs[session] = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
-        fresh = {root: confs[session] for root, session in roots.items() if root not in self._claimed}
-        answers = self._answers(fresh)
-        while refused := {root: answer for root, answer in answers.items() if answer["outcome"] == "refused"}:
-            # Met a claim above ours: the supervisor either raises our epoch above it, or ends this driver.
-            root, answer = max(refused.items(), key=lambda item: int(item[1].get("token") or 0))
-            self._reclaim.clear()
-            self._say(ClaimRefused(root, str(answer["reason"]), int(answer.get("token") or 0)))
-            while not self._reclaim.wait(0.05):
-                if self.gatekeeper.standing() is State.REVOKED:
-                    raise LeadershipLost(f"{root} holds a claim above ours")
-            # All of them again: the token has grown since the others were claimed.
-            answers = self._answers(fresh)
-        if fresh:
-            with self._lock:
-                self._claimed.update(fresh)
-                known = sorted(self._claimed)
-            self._say(Roots(known))
-
-    def _answers(self, roots: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """What claiming each root came to, all at once: in an object store a claim is several requests."""
-        fence = self._jvm.dev.understudy.fence.Fence
-        said = call_each(lambda item: fence.claim(*item), list(roots.items()), at_most=8)
-        return {root: json.loads(answer) for root, answer in zip(roots, said, strict=True)}
-
     def _held(self) -> set[str]:
         return {root for each in self.registry.queries() for root in each.claimed}
 
     def _forget(self, roots: set[str], session: Any) -> None:
         """Used by no query any more: whoever writes there again claims again."""
-        with self._lock:
-            self._claimed -= roots
+        self._claims.forget(roots)
         for root in roots:
             with suppress(Exception):  # the JVM is gone; so is what it remembers
                 self._jvm.dev.understudy.fence.Fence.forget(root, session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
@@ -347,6 +321,8 @@ class Stage:
             try:
                 self._jvm.dev.understudy.fence.Fence.prepare(root, conf)
             except Exception:  # noqa: BLE001 - whatever a standby meets here, the claim will meet again and say
+                if (refused := self.refusal) is not None:
+                    self.fence_check.refuse(refused)  # the script waits for a grant that would be of no use
                 return
 
     # After the takeover.

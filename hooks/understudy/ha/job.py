@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
@@ -302,8 +302,10 @@ class JobStore:
         except DocumentTooLarge:
             return await self._update(token, lambda job: ended(job, ""))
 
-    async def resume(self) -> Job:
+    async def resume(self, accepted: Collection[str] = ()) -> Job:
         """Somebody has mended what made the job fail: it runs again, under higher tokens, its failures forgotten.
+
+        Roots that are ``accepted`` are forgotten: whatever stands there now, or does not, the next leader claims as new.
 
         The job as it was found; one that has not FAILED stays as it is. Not a leader's call: nobody leads a job that has ended.
         Raises ``DocumentEmptied`` where a job's record is gone.
@@ -312,9 +314,11 @@ class JobStore:
 
         def running(job: Job) -> Job:
             found.append(job)
+            claimed = job.claimed.without(accepted)
+            kept = replace(job, claimed=claimed, roots=claimed.all) if accepted else job
             if job.status is not Status.FAILED:
-                return job
-            return replace(job, status=Status.RUNNING, failures=(), runs=replace(job.runs, ended=0.0))
+                return kept
+            return replace(kept, status=Status.RUNNING, failures=(), runs=replace(job.runs, ended=0.0))
 
         await self._update(HIGHEST, running)
         return found[-1]

@@ -6,6 +6,7 @@ cannot be asked for ever. Nothing is lost with it for the floor: what is dropped
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,9 +23,10 @@ _KEPT = 2
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRoots:
-    """``by_token``: newest token first."""
+    """``by_token``: newest token first. ``inherited``: those of which it is not known under which token they were claimed."""
 
     by_token: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    inherited: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -36,15 +38,28 @@ class ClaimedRoots:
         if roots:
             known.setdefault(int(token), set()).update(roots)
         newest = sorted(known, reverse=True)[:_KEPT]
-        return type(self)(tuple((number, tuple(sorted(known[number]))) for number in newest))
+        kept = tuple((number, tuple(sorted(known[number]))) for number in newest)
+        return type(self)(kept, tuple(each for each in self.inherited if each not in roots))
+
+    @property
+    def tokens(self) -> dict[str, int]:
+        """Each root with the highest token it is known to have been claimed under; 0 where none is."""
+        found = {root: number for number, roots in reversed(self.by_token) for root in roots}
+        return {root: 0 if root in self.inherited else number for root, number in found.items()}
+
+    def without(self, roots: Collection[str]) -> Self:
+        """Without these, as if they had never been claimed."""
+        kept = tuple((number, tuple(each for each in known if each not in roots)) for number, known in self.by_token)
+        return type(self)(kept, tuple(each for each in self.inherited if each not in roots))
 
     def held(self, token: Token, roots: tuple[str, ...]) -> Self:
         """With ``roots`` claimed under ``token`` and no others: what its script has stopped using is not kept by name for ever."""
         others = tuple(each for each in self.by_token if each[0] != int(token))
-        return type(self)(others).claimed(token, roots)
+        return type(self)(others, self.inherited).claimed(token, roots)
 
     def encode(self) -> str:
-        return codec.encode(ENTRY, _VERSION, {"tokens": [[number, list(roots)] for number, roots in self.by_token]})
+        tokens = [[number, list(roots)] for number, roots in self.by_token]
+        return codec.encode(ENTRY, _VERSION, {"tokens": tokens, "inherited": list(self.inherited)})
 
     @classmethod
     def of(cls, text: str | None, listed: tuple[str, ...], token: Token) -> Self:
@@ -53,17 +68,21 @@ class ClaimedRoots:
         Images before this entry know the list alone. What only they have written was claimed under the token they ran; so was
         everything where the entry is damaged.
         """
-        found = cls(_decoded(text))
-        return found.claimed(token, tuple(sorted({*listed} - {*found.all})))
+        found = cls(*_decoded(text))
+        unknown = tuple(sorted({*listed} - {*found.all}))
+        merged = found.claimed(token, unknown)
+        return cls(merged.by_token, tuple(sorted({*found.inherited, *unknown})))
 
 
-def _decoded(text: str | None) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _decoded(text: str | None) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], tuple[str, ...]]:
     if text is None:
-        return ()
+        return (), ()
     try:
         _, body = codec.decode(ENTRY, text)
         tokens = body.get("tokens")
         found = {int(number): tuple(map(str, roots)) for number, roots in (tokens if isinstance(tokens, list) else [])}
+        inherited = body.get("inherited")
+        unsure = tuple(map(str, inherited)) if isinstance(inherited, list) else ()
     except (DocumentUnreadable, TypeError, ValueError, OverflowError):
-        return ()
-    return tuple(sorted(found.items(), reverse=True))
+        return (), ()
+    return tuple(sorted(found.items(), reverse=True)), unsure

@@ -14,17 +14,46 @@ from typing import Protocol
 
 from understudy.documents.model import DocumentStore
 from understudy.documents.threads import Threads
-from understudy.errors import DocumentError, IdentityConflict, JobFailed, LeadershipLost
+from understudy.errors import (
+    CheckpointLost,
+    DocumentError,
+    IdentityConflict,
+    JobFailed,
+    LeadershipLost,
+    UnderstudyError,
+)
 from understudy.fencing.claim import Claim, Refused, claim, floor, local_root_claim
 from understudy.fencing.token import Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, JobStore
 from understudy.ha.replicas import ReplicaStore
+from understudy.messages import ClaimRefused
 from understudy.supervisor.settings import RunSettings
 
+_ACCEPT = (
+    "Restore it from a newer copy; or, if the loss is accepted, run understudy resume --accept-checkpoint {root}: "
+    "what was read since then is read again"
+)
 _FLOOR = "claim"
 #: How often the lock is raised above a higher token that was met; more than once or twice means two leaders that both are.
 _RAISES = 3
+
+
+def refused_claim(refused: ClaimRefused) -> UnderstudyError | None:
+    """What a refused claim of a root ends this replica with; ``None`` for a higher token, above which ours may be raised."""
+    root = refused.root
+    match refused.reason:
+        case "higher-token":
+            return None
+        case "missing-claim":
+            what = "this job has claimed it before, and now it has no claim: it is gone, was emptied, or was copied without its claim"
+            return CheckpointLost(what, where=root, remedy=_ACCEPT.format(root=root))
+        case "behind-record":
+            token = Token.from_int(refused.token)
+            what = f"its claim, {token}, is older than one this job has had there: it was restored from a copy"
+            return CheckpointLost(what, where=root, remedy=_ACCEPT.format(root=root))
+        case reason:
+            return claimed_by_another(root, reason, refused.owner)
 
 
 class Lock(Protocol):
@@ -141,13 +170,20 @@ class JobClaims:
         return 0
 
 
+_RULE = (
+    "A checkpoint and a streaming file sink belong to one job; only jobs that append in batches may share a directory"
+)
+
 #: Who has claimed a directory before us, by the reason that its claim refuses ours with; and what can be done.
 _CLAIMED: Mapping[str, tuple[str, str]] = {
     "other-cluster": (
         "claimed by another cluster id",
-        "Use another checkpoint location or cluster id",
+        f"Use another checkpoint location or cluster id. {_RULE}",
     ),
-    "other-job": ("claimed by another job of this cluster id", "Use another checkpoint location, or the same --job-id"),
+    "other-job": (
+        "claimed by another job of this cluster id",
+        f"Use another checkpoint location, or the same --job-id. {_RULE}",
+    ),
     "other-lock": (
         "claimed under another kind of lock, which does not exclude ours",
         "Use the same --lock as before, or multi while both are in use",
@@ -157,7 +193,8 @@ _CLAIMED: Mapping[str, tuple[str, str]] = {
 }
 
 
-def claimed_by_another(root: str, reason: str) -> IdentityConflict:
-    """Of a directory whose claim ours cannot pass, whatever our token."""
+def claimed_by_another(root: str, reason: str, owner: str = "") -> IdentityConflict:
+    """Of a directory whose claim ours cannot pass, whatever our token. ``owner`` in words, if it is known."""
     what, remedy = _CLAIMED.get(reason, ("already claimed", "Use another checkpoint location or cluster id"))
-    return IdentityConflict(f"{what} ({reason})", where=root, remedy=remedy)
+    whose = f": {owner}" if owner else ""
+    return IdentityConflict(f"{what}{whose} ({reason})", where=root, remedy=remedy)

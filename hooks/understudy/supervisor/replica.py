@@ -19,6 +19,7 @@ from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.election.records import GRANT
 from understudy.errors import (
+    CheckpointLost,
     DocumentEmptied,
     DocumentError,
     DocumentTooLarge,
@@ -38,7 +39,7 @@ from understudy.ha.replicas import ReplicaStore
 from understudy.ha.runs import UnderWay
 from understudy.messages import ClaimRefused, Outdated, Reclaim
 from understudy.supervisor import fence_logs, restart
-from understudy.supervisor.claims import JobClaims, claimed_by_another
+from understudy.supervisor.claims import JobClaims, refused_claim
 from understudy.supervisor.drivers import Drivers
 from understudy.supervisor.ended import end_of, run_begins, run_under_way
 from understudy.supervisor.happenings import (
@@ -242,7 +243,7 @@ class Replica:
             happening = await self._happenings.get()
             try:
                 code = await self._answer(happening)
-            except (DocumentUnreadable, DocumentEmptied, DocumentTooLarge):
+            except (DocumentUnreadable, DocumentEmptied, DocumentTooLarge, CheckpointLost):
                 raise  # the same again would end the same: another replica may lead, and a person look
             except DocumentError as error:
                 # Nothing is decided while documents cannot be reached; meanwhile the gate's deadlines and the kill timer hold.
@@ -294,8 +295,8 @@ class Replica:
                 await self._begin_afresh(reason, self._term.epoch)
             case Aged(driver, due) if driver is self._seat.driver and self._may_wait():
                 await self._drivers.begin_again(due)
-            case Heard(driver, ClaimRefused(root, why, token)) if driver is self._seat.driver:
-                await self._claim_refused(root, why, Token.from_int(token))
+            case Heard(driver, ClaimRefused() as refused) if driver is self._seat.driver:
+                await self._claim_refused(refused)
             case Heard(driver, message) if driver is self._seat.driver:
                 await self._drivers.hear(driver, message)
             case Exited(driver, status) if driver is self._seat.driver:
@@ -359,6 +360,7 @@ class Replica:
             self._ended_job = job
             return True
         self._term.epoch, self._term.token = job.token.epoch, job.token
+        self._term.recorded = job.claimed.tokens
         seconds = round(time.monotonic() - began, 4)
         self._log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)
@@ -369,10 +371,11 @@ class Replica:
     def _leads_under(self, token: Token) -> bool:
         return self._term.epoch is not None and self._term.token == token
 
-    async def _claim_refused(self, root: str, reason: str, found: Token) -> None:
+    async def _claim_refused(self, refused: ClaimRefused) -> None:
         """A root holds more than our token: raise the lock above it, or give up what belongs to someone else."""
-        if reason != "higher-token":
-            raise claimed_by_another(root, reason)
+        if (error := refused_claim(refused)) is not None:
+            raise error
+        found = Token.from_int(refused.token)
         if (grant := self._term.grant) is None:
             return
         raised = await self._elector.raise_above(found.epoch)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from understudy.clock import Instant, instant
@@ -37,6 +37,7 @@ class Term:
     token: Token  # of the last start of a driver that was to lead
     grant: Grant | None = None  # the one the elector holds now, whatever the loop is doing
     epoch: int | None = None  # of the grant; None while we do not lead
+    recorded: Mapping[str, int] = field(default_factory=dict)  # roots of the job, each with the token of its last claim
     sent_at: float = 0.0  # when the last confirmed renewal was sent, s on CLOCK_BOOTTIME
 
 
@@ -143,7 +144,7 @@ class Seat:
         if self._term.grant is not grant or self.driver is None:
             return False
         self.driver.show(self._open_view())
-        self.driver.say(Granted(int(self._term.token)))
+        self.driver.say(Granted(int(self._term.token), dict(self._term.recorded)))
         return True
 
     def extend(self) -> None:

@@ -25,6 +25,9 @@ interface ClaimStore {
         return null;
     }
 
+    /** Throws {@link UnfitStoreException} where a compare-and-set is none. Costs nothing once it is known. */
+    default void requireConditions() throws IOException {}
+
     /** Never from a cache. */
     Standing read() throws IOException;
 

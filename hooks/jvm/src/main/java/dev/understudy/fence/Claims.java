@@ -1,5 +1,6 @@
 package dev.understudy.fence;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.util.function.BooleanSupplier;
 
@@ -21,7 +22,11 @@ final class Claims {
         OTHER_CLUSTER("refused", "other-cluster"),
         OTHER_JOB("refused", "other-job"),
         OTHER_LOCK("refused", "other-lock"),
-        UNREADABLE("refused", "unreadable");
+        UNREADABLE("refused", "unreadable"),
+        /** The job has claimed this root before, and no claim stands there. */
+        MISSING("refused", "missing-claim"),
+        /** The claim that stands is lower than one the job has had here: the root was restored from a copy. */
+        BEHIND("refused", "behind-record");
 
         final String outcome;
         final String reason;
@@ -35,13 +40,48 @@ final class Claims {
             return !reason.isEmpty();
         }
 
+        /** It belongs to another job, cluster or kind of lock: no token of ours will ever do. */
+        boolean foreign() {
+            return this == OTHER_CLUSTER || this == OTHER_JOB || this == OTHER_LOCK;
+        }
+
         boolean ours() {
             return this == CLAIMED || this == REPEAT;
         }
     }
 
     /** {@code followed}: there was a claim before ours. */
-    record Outcome(Verdict verdict, ClaimStore.Standing standing, boolean followed) {}
+    record Outcome(Verdict verdict, ClaimStore.Standing standing, boolean followed) {
+        String json() {
+            Claim there = standing.claim();
+            ObjectNode json = Claim.JSON.createObjectNode();
+            json.put("outcome", verdict.outcome).put("reason", verdict.reason);
+            json.put("token", there == null ? 0 : there.token());
+            json.put("holder", there == null ? "" : there.holder());
+            json.put("cluster", there == null ? "" : there.cluster());
+            json.put("job", there == null ? "" : there.job());
+            json.put("lock", there == null ? "" : there.lock());
+            return json.toString();
+        }
+    }
+
+    /** For a root of which the job's document says nothing. */
+    static final long UNRECORDED = -1;
+
+    /**
+     * As {@link #judge}, for a root that the job has claimed under token {@code recorded} before, as its document says. Claims are
+     * never removed and never become lower, so what has none, or a lower one, is not what was left there.
+     */
+    static Verdict judge(ClaimStore.Standing standing, Claim mine, long recorded) {
+        Verdict verdict = judge(standing, mine);
+        if (verdict != Verdict.REPLACEABLE || recorded == UNRECORDED) {
+            return verdict;
+        }
+        if (standing.nothing()) {
+            return Verdict.MISSING;
+        }
+        return standing.claim().token() < recorded ? Verdict.BEHIND : verdict;
+    }
 
     /** The pure part: what {@code mine} may do about what stands. */
     static Verdict judge(ClaimStore.Standing standing, Claim mine) {
@@ -89,13 +129,19 @@ final class Claims {
      */
     static Outcome claim(ClaimStore store, ClaimStore.Standing guess, Claim mine, BooleanSupplier gateOpen)
             throws IOException {
+        return claim(store, guess, mine, UNRECORDED, gateOpen);
+    }
+
+    static Outcome claim(
+            ClaimStore store, ClaimStore.Standing guess, Claim mine, long recorded, BooleanSupplier gateOpen)
+            throws IOException {
         boolean wrote = false;
         boolean followed = false;
         IOException unknown = null;
         for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-            boolean guessing = attempt == 0 && guess != null && judge(guess, mine) == Verdict.REPLACEABLE;
+            boolean guessing = attempt == 0 && guess != null && judge(guess, mine, recorded) == Verdict.REPLACEABLE;
             ClaimStore.Standing standing = guessing ? guess : store.read();
-            Verdict verdict = judge(standing, mine);
+            Verdict verdict = judge(standing, mine, recorded);
             if (verdict == Verdict.REPEAT) {
                 return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing, followed);
             }
@@ -114,8 +160,8 @@ final class Claims {
                     e.addSuppressed(unknown);
                 }
                 unknown = e;
-                if (attempt >= 2) {
-                    throw e; // a store that fails three times is down; contention alone throws nothing
+                if (attempt >= 2 || Retries.allow(Failure.of(e))) {
+                    throw e; // a store that fails three times is down, a busy one wants a pause; contention throws nothing
                 }
             }
         }

@@ -1,10 +1,8 @@
 package dev.understudy.fence;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.InterruptedIOException;
-import java.net.SocketTimeoutException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
@@ -23,10 +21,6 @@ public final class Fence {
     private static final long LOOK_LOCAL_NANOS = 10_000_000;
     private static final long LOOK_REMOTE_NANOS = 500_000_000;
     private static final long DEFAULT_WRITE_TIMEOUT_MILLIS = 4_000;
-    /** How long a store may be out of reach before a claim fails, and with it the driver: so long, or so many time-outs. */
-    private static final long CLAIM_PATIENCE_NANOS = 5_000_000_000L;
-    private static final long CLAIM_TIMEOUTS = 3;
-    private static final long CLAIM_PAUSE_MILLIS = 200;
 
     private static volatile Attached attached;
     private static final Object HOLD = new Object();
@@ -96,6 +90,11 @@ public final class Fence {
      * claimed: a claim would be a promise that this process is about to break.
      */
     public static String claim(String root, Configuration conf) throws IOException {
+        return claim(root, conf, Claims.UNRECORDED);
+    }
+
+    /** As above, for a root that this job has claimed under the token {@code recorded} before: -1 if it never has. */
+    public static String claim(String root, Configuration conf, long recorded) throws IOException {
         String manager = conf.get(FenceSettings.MANAGER);
         if (!FenceSettings.OUR_MANAGER.equals(manager)) {
             throw new IllegalStateException("no claim of " + root + ": " + FenceSettings.MANAGER + " is " + manager
@@ -104,9 +103,8 @@ public final class Fence {
         Attached me = require("claim", root);
         Path path = new Path(root);
         FileSystem files = path.getFileSystem(conf);
-        long timeouts = TimeUnit.MILLISECONDS.toNanos(CLAIM_TIMEOUTS * me.writeTimeoutMillis);
-        long end = System.nanoTime() + Math.max(CLAIM_PATIENCE_NANOS, timeouts);
-        Root claimed = named(me, files, path, conf, end);
+        ClaimPatience patience = new ClaimPatience(me.writeTimeoutMillis);
+        Root claimed = named(me, files, path, conf, patience);
         if (!claimed.claimable()) {
             throw new IOException(root + ": no claim is possible on " + files.getScheme()
                     + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
@@ -115,45 +113,27 @@ public final class Fence {
             Gate.View view = awaitOpen(me, claimed, "claim", claimed.key);
             Claims.Outcome outcome;
             try {
-                outcome = attempt(me, claimed, view.token());
+                outcome = attempt(me, claimed, view.token(), recorded);
             } catch (IOException e) {
-                endure(e, end, claimed.key);
+                patience.pause(e);
                 continue;
             }
             if (outcome.verdict() != Claims.Verdict.GATE) {
-                Claim there = outcome.standing().claim();
-                ObjectNode json = Claim.JSON.createObjectNode();
-                json.put("outcome", outcome.verdict().outcome).put("reason", outcome.verdict().reason);
-                json.put("token", there == null ? 0 : there.token());
-                json.put("holder", there == null ? "" : there.holder());
-                json.put("cluster", there == null ? "" : there.cluster());
-                json.put("job", there == null ? "" : there.job());
-                json.put("lock", there == null ? "" : there.lock());
-                return json.toString();
+                return outcome.json();
             }
         }
     }
 
     /** Where no standby has prepared it, this asks the store for the first time. */
-    private static Root named(Attached me, FileSystem files, Path path, Configuration conf, long end)
+    private static Root named(Attached me, FileSystem files, Path path, Configuration conf, ClaimPatience patience)
             throws IOException {
         while (true) {
             try {
                 return me.roots.named(files, path, conf);
             } catch (IOException e) {
-                endure(e, end, path.toString());
+                patience.pause(e);
             }
         }
-    }
-
-    /** After an outage leaders and stores come back in any order; a driver that gives up takes far longer to be back. */
-    private static void endure(IOException failure, long end, String path) throws IOException {
-        // a time-out is an InterruptedIOException as well, and nobody's wish to stop
-        boolean stopped = failure instanceof InterruptedIOException && !(failure instanceof SocketTimeoutException);
-        if (stopped || System.nanoTime() >= end) {
-            throw failure;
-        }
-        pause(CLAIM_PAUSE_MILLIS, path);
     }
 
     /** For a standby: makes ready what {@link #claim} will need of {@code root}. Changes nothing that anybody reads. */
@@ -169,10 +149,16 @@ public final class Fence {
         require("forget", root).roots.forget(Roots.key(path.getFileSystem(conf), path));
     }
 
-    private static Claims.Outcome attempt(Attached me, Root root, long token) throws IOException {
-        Claims.Outcome outcome = root.claim(me.claim(token), () -> isOpen(me.gate.read(), token));
+    /** JSON of why no driver can work here: {@code kind} (foreign, unfit), {@code where}, {@code what}; empty if one can. */
+    public static String refusal() {
+        return Refusal.noted();
+    }
+
+    private static Claims.Outcome attempt(Attached me, Root root, long token, long recorded) throws IOException {
+        Claims.Outcome outcome = root.claim(me.claim(token), recorded, () -> isOpen(me.gate.read(), token));
         if (outcome.verdict().refused()) {
             me.refused(token, "claim", root.key, outcome.verdict().reason);
+            Refusal.noteForeign(root.key, outcome);
         } else if (outcome.verdict() == Claims.Verdict.CLAIMED) {
             me.log.say(token, me.holder, "claim", root.key, FenceLog.ACCEPTED, "");
         }
@@ -218,22 +204,12 @@ public final class Fence {
         if (me == null) {
             return json.toString();
         }
-        Gate.View view = me.gate.read();
-        Gate.Now now = Gate.Now.read();
-        ObjectNode gate = json.putObject("gate");
-        gate.put("readable", view != null);
-        gate.put("state", view == null ? "closed" : view.stateAt(now).name().toLowerCase(java.util.Locale.ROOT));
-        gate.put("token", view == null ? 0 : view.token());
+        me.gate.describe(json.putObject("gate"));
         json.put("holder", me.holder).put("activity", me.gate.activity().running());
         synchronized (HOLD) {
             json.put("held", held);
         }
-        ArrayNode roots = json.putArray("roots");
-        for (Root root : me.roots.all()) {
-            ObjectNode each = roots.addObject();
-            each.put("root", root.key).put("token", root.token());
-            each.put("in_flight", root.inFlight.get());
-        }
+        me.roots.describe(json.putArray("roots"));
         for (String outcome : List.of(FenceLog.ACCEPTED, FenceLog.REFUSED, FenceLog.UNKNOWN)) {
             json.put(outcome, me.log.counted(outcome));
         }
@@ -265,21 +241,33 @@ public final class Fence {
         return require("create", path.toString()).roots.above(files, path, conf, sink);
     }
 
+    /** The root of what a batch writes to {@code path}; see {@link Roots#output}. Driver only. */
+    static Root outputOf(FileSystem files, Path path, Configuration conf) throws IOException {
+        Attached me = require("write", path.toString());
+        return me.roots.output(files, path, conf, me.cluster, me.job);
+    }
+
     /**
      * Returns when this process may do {@code op} on {@code path} now: gate open, and with {@code readClaim} the claim read
      * and ours. The gate is asked last, so a freeze while the claim is read is seen.
      */
     static void admit(Root root, String op, String path, boolean readClaim) throws IOException {
         Attached me = require(op, path);
+        Retries retries = new Retries();
         while (true) {
             Gate.View view = awaitOpen(me, root, op, path);
-            if (root.claimable() && (root.token() != view.token() || (readClaim && !root.stands(view.token())))) {
-                // no claim yet, a new token in the page, or something else stands: claiming tells which
-                Claims.Outcome outcome = attempt(me, root, view.token());
-                if (outcome.verdict().refused()) {
-                    throw refuse(me, view.token(), op, path, reasonAtWrite(outcome.verdict()));
+            if (root.claimable()) {
+                Claims.Verdict verdict;
+                try {
+                    verdict = standing(me, root, view.token(), readClaim);
+                } catch (IOException e) {
+                    retries.pause(e);
+                    continue;
                 }
-                if (!outcome.verdict().ours()) {
+                if (verdict.refused()) {
+                    throw refuse(me, view.token(), op, path, reasonAtWrite(verdict));
+                }
+                if (!verdict.ours()) {
                     continue;
                 }
             }
@@ -288,6 +276,12 @@ public final class Fence {
                 return;
             }
         }
+    }
+
+    private static Claims.Verdict standing(Attached me, Root root, long token, boolean readClaim) throws IOException {
+        boolean ours = root.token() == token && (!readClaim || root.stands(token));
+        // no claim yet, a new token in the page, or something else stands: claiming tells which
+        return ours ? Claims.Verdict.REPEAT : attempt(me, root, token, Claims.UNRECORDED).verdict();
     }
 
     /** Like {@link #admit} for the offsets of a batch; waits while batches are held and then marks it in flight. */
@@ -394,7 +388,7 @@ public final class Fence {
 
     private static LeadershipLostException refuse(Attached me, long token, String op, String path, String reason) {
         me.refused(token, op, path, reason);
-        return new LeadershipLostException(op + " of " + path + " refused: " + reason + " (token " + (token >> 32) + "."
+        return new LeadershipLostException(op + " of " + path + " refused: " + Refusal.words(reason) + " (token " + (token >> 32) + "."
                 + (token & 0xffffffffL) + ", holder " + me.holder + ")");
     }
 

@@ -114,13 +114,13 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         try {
             Root root = Fence.onDriver() ? Fence.rootOf(files, target, conf, false) : null;
             String name = Roots.key(files, target);
-            if (root != null) {
-                Fence.admit(root, "delete", name, true);
-            }
-            if (local) {
-                LocalFiles.delete(LocalFiles.local(files, target));
-            } else {
-                deleteObject(target);
+            Retries retries = new Retries();
+            boolean deleted = false;
+            while (!deleted) {
+                if (root != null) {
+                    Fence.admit(root, "delete", name, true);
+                }
+                deleted = local ? deleteFile(target) : deleteObject(target, retries);
             }
             if (root != null) {
                 Fence.landed(root, "delete", name);
@@ -130,11 +130,21 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         }
     }
 
-    private void deleteObject(Path target) throws IOException {
+    private boolean deleteFile(Path target) throws IOException {
+        LocalFiles.delete(LocalFiles.local(files, target));
+        return true;
+    }
+
+    /** False if it was not done, and may be tried again. */
+    private boolean deleteObject(Path target, Retries retries) throws IOException {
         try {
             ObjectStore.writer(target, conf).delete(target, true);
+            return true;
         } catch (FileNotFoundException e) {
-            return; // gone is what was wanted
+            return true; // gone is what was wanted
+        } catch (IOException e) {
+            retries.pause(e);
+            return false;
         } finally {
             reads.forget(target);
         }
@@ -274,27 +284,22 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         private final Ticket ticket;
         private final FileSystem writer;
         private final Path target;
-        private final String nonce;
-        private final FSDataOutputStream out;
+        private final boolean overwrite;
+        private final Spool spool;
+        private final String nonce = UUID.randomUUID().toString();
         private boolean done;
 
-        ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite) throws IOException {
-            this(ticket, writer, target, overwrite, UUID.randomUUID().toString());
+        ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite) {
+            this(ticket, writer, target, overwrite, new Spool());
         }
 
-        private ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite, String nonce)
-                throws IOException {
-            this(ticket, writer, target, nonce,
-                    ObjectStore.create(writer, target, overwrite ? null : ObjectStore.CREATE_ONLY, "true", nonce));
-        }
-
-        private ObjectStream(Ticket ticket, FileSystem writer, Path target, String nonce, FSDataOutputStream out) {
-            super((OutputStream) out);
+        private ObjectStream(Ticket ticket, FileSystem writer, Path target, boolean overwrite, Spool spool) {
+            super((OutputStream) spool);
             this.ticket = ticket;
             this.writer = writer;
             this.target = target;
-            this.nonce = nonce;
-            this.out = out;
+            this.overwrite = overwrite;
+            this.spool = spool;
         }
 
         @Override
@@ -305,36 +310,51 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             done = true;
             boolean sent = false;
             try {
-                ticket.beforePublish();
-                sent = true;
-                out.close();
-            } catch (IOException e) {
-                settle(e, sent);
+                Retries retries = new Retries();
+                boolean landed = false;
+                while (!landed) {
+                    sent = false;
+                    ticket.beforePublish();
+                    sent = true;
+                    landed = attempt(retries);
+                }
             } finally {
                 reads.forget(target);
+                spool.close();
                 if (!sent) {
-                    out.abort();
                     ticket.abandoned();
                 }
             }
             ticket.published();
         }
 
-        /** Returns if the write has landed after all; else throws. One read decides: a retry could land after the gate. */
-        private void settle(IOException failure, boolean sent) throws IOException {
-            if (!sent) {
-                throw failure;
-            }
-            out.abort();
-            boolean ours;
+        /** False if it was not done, and may be tried again. */
+        private boolean attempt(Retries retries) throws IOException {
+            FSDataOutputStream out =
+                    ObjectStore.create(writer, target, overwrite ? null : ObjectStore.CREATE_ONLY, "true", nonce);
             try {
-                ours = ObjectStore.wroteIt(writer, target, nonce);
+                spool.copyTo(out);
+                out.close();
+                return true;
             } catch (IOException e) {
-                failure.addSuppressed(e);
-                ours = false;
+                out.abort();
+                return landedAfterAll(e, retries);
             }
-            if (ours) {
-                return;
+        }
+
+        /**
+         * Whether a write has landed although it failed; throws if that cannot be known, or if it was refused. After a lost answer
+         * one look decides: another attempt could land after the gate.
+         */
+        private boolean landedAfterAll(IOException failure, Retries retries) throws IOException {
+            if (Failure.of(failure) != Failure.NOT_DONE) {
+                try {
+                    if (ObjectStore.wroteIt(writer, target, nonce)) {
+                        return true;
+                    }
+                } catch (IOException e) {
+                    failure.addSuppressed(e);
+                }
             }
             if (ObjectStore.isConflict(failure)) {
                 ticket.notPublished(FenceLog.REFUSED, "exists");
@@ -342,8 +362,13 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
                 conflict.initCause(failure);
                 throw conflict;
             }
-            ticket.notPublished(FenceLog.UNKNOWN, failure.getClass().getSimpleName());
-            throw failure;
+            try {
+                retries.pause(failure);
+                return false;
+            } catch (IOException e) {
+                ticket.notPublished(FenceLog.UNKNOWN, failure.getClass().getSimpleName());
+                throw e;
+            }
         }
 
         @Override
@@ -353,7 +378,11 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             }
             done = true;
             ticket.abandoned();
-            out.abort();
+            try {
+                spool.close();
+            } catch (IOException e) {
+                return; // a file without a name, gone with the process
+            }
         }
     }
 }

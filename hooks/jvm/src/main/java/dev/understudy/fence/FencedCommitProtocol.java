@@ -159,7 +159,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
         try {
             Path path = new Path(outputPath);
             FileSystem files = path.getFileSystem(conf);
-            root = Fence.rootOf(files, path, conf, true);
+            root = Fence.outputOf(files, path, conf);
             logged = Roots.key(files, path);
             Fence.admit(root, op, logged, true);
             return root;

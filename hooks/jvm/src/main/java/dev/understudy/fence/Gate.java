@@ -1,5 +1,6 @@
 package dev.understudy.fence;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.lang.invoke.MethodHandles;
@@ -11,6 +12,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Locale;
 import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32;
 
@@ -168,6 +170,14 @@ final class Gate {
         } catch (RuntimeException | InternalError e) {
             return null; // InternalError: the mapped file was cut short under us
         }
+    }
+
+    void describe(ObjectNode json) {
+        View view = read();
+        Now now = Now.read();
+        json.put("readable", view != null);
+        json.put("state", view == null ? "closed" : view.stateAt(now).name().toLowerCase(Locale.ROOT));
+        json.put("token", view == null ? 0 : view.token());
     }
 
     /** The page's fields, or null when magic, version, checksum or state do not fit. */

@@ -23,7 +23,11 @@ final class LocalClaims implements ClaimStore {
     private final Path directory;
 
     LocalClaims(Path root) {
-        this.directory = root.resolve(Claim.DIRECTORY);
+        this(root, Claim.DIRECTORY);
+    }
+
+    LocalClaims(Path root, String directory) {
+        this.directory = root.resolve(directory);
     }
 
     @Override

@@ -3,7 +3,6 @@ package dev.understudy.fence;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
 import java.util.UUID;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -19,8 +18,12 @@ final class ObjectClaims implements ClaimStore {
     private final Path path;
 
     ObjectClaims(FileSystem files, Path root) {
+        this(files, root, Claim.DIRECTORY);
+    }
+
+    ObjectClaims(FileSystem files, Path root, String directory) {
         this.files = files;
-        this.path = new Path(new Path(root, Claim.DIRECTORY), "claim");
+        this.path = new Path(new Path(root, directory), "claim");
     }
 
     @Override
@@ -49,14 +52,13 @@ final class ObjectClaims implements ClaimStore {
     /** In an object store a first PUT costs half a second of class loading and connecting; a takeover has no time for that. */
     @Override
     public Standing prepare() throws IOException {
-        Standing found = read();
-        String nonce = UUID.randomUUID().toString();
-        Path probe = new Path(path.getParent(), "prepared-" + nonce);
-        try (FSDataOutputStream out = ObjectStore.create(files, probe, ObjectStore.CREATE_ONLY, "true", nonce)) {
-            out.write(nonce.getBytes(StandardCharsets.US_ASCII));
-        }
-        files.delete(probe, false);
-        return found;
+        requireConditions();
+        return read();
+    }
+
+    @Override
+    public void requireConditions() throws IOException {
+        Conditions.require(files, path.getParent());
     }
 
     @Override

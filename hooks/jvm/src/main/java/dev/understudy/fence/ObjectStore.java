@@ -17,7 +17,7 @@ import org.apache.hadoop.fs.Path;
  * File systems with a conditional PUT ({@code s3a://} of Hadoop 3.5), and a client for them that makes one bounded attempt.
  *
  * <p>S3A by itself retries for minutes after a check of the gate has passed; hence an instance of our own beside the
- * cached one, for everything that writes.
+ * cached one, for everything that writes. What it may send again is for {@link Retries} to say, with a check before each attempt.
  */
 final class ObjectStore {
     static final String CREATE_ONLY = "fs.option.create.conditional.overwrite";
@@ -100,7 +100,8 @@ final class ObjectStore {
         try {
             FileSystem files = FileSystem.newInstance(uri, own);
             // S3A makes its client at the first request; it must be made while the minimum is out of the way
-            files.exists(new Path(uri.getScheme(), uri.getAuthority(), "/" + Claim.DIRECTORY + "/probe"));
+            Path nothing = new Path(uri.getScheme(), uri.getAuthority(), "/" + Claim.DIRECTORY + "/probe");
+            Retries.reading(() -> files.exists(nothing));
             return files;
         } finally {
             if (before != null) {
@@ -141,7 +142,7 @@ final class ObjectStore {
 
     /** Whether the object that stands was written with this nonce: settles a lost answer. */
     static boolean wroteIt(FileSystem files, Path path, String nonce) throws IOException {
-        byte[] found = files.getXAttrs(path).get("header." + NONCE);
+        byte[] found = Retries.reading(() -> files.getXAttrs(path)).get("header." + NONCE);
         return found != null && nonce.equals(new String(found, java.nio.charset.StandardCharsets.UTF_8));
     }
 

@@ -44,17 +44,17 @@ final class Root {
         this.files = files;
     }
 
-    /** {@code output}: a batch writer's directory, which has no log of batches. */
-    static Root of(String key, FileSystem files, Configuration conf, boolean output) throws IOException {
+    static Root of(String key, FileSystem files, Configuration conf) throws IOException {
         if (LocalFiles.isLocal(files)) {
-            return new Root(key, new LocalClaims(Path.of(key)), false, files, output);
+            return new Root(key, new LocalClaims(Path.of(key)), false, files, false);
         }
         org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
         boolean conditional = ObjectStore.isConditional(files, path);
         ClaimStore store = conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null;
-        return new Root(key, store, true, files, output);
+        return new Root(key, store, true, files, false);
     }
 
+    /** Whether batch writers have it as their output: without a log of batches, and claimed for this job alone. */
     boolean output() {
         return output;
     }
@@ -62,6 +62,27 @@ final class Root {
     /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
     static Root unclaimed(String key, FileSystem files) {
         return new Root(key, null, false, files, false);
+    }
+
+    /** The directory that batches of a job write to: see {@link OutputClaims}. */
+    static Root ofOutput(String key, FileSystem files, Configuration conf, String cluster, String job)
+            throws IOException {
+        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
+        OutputClaims.Streams streams = () -> files.exists(new org.apache.hadoop.fs.Path(path, "_spark_metadata"));
+        String directory = OutputClaims.directory(cluster, job);
+        if (LocalFiles.isLocal(files)) {
+            Path local = Path.of(key);
+            ClaimStore ours = new LocalClaims(local, directory);
+            ClaimStore store = new OutputClaims(new LocalClaims(local), ours, true, cluster, job, streams);
+            return new Root(key, store, false, files, true);
+        }
+        if (!ObjectStore.isConditional(files, path)) {
+            return new Root(key, null, true, files, true);
+        }
+        FileSystem writer = ObjectStore.writer(path, conf);
+        ClaimStore ours = new ObjectClaims(writer, path, directory);
+        ClaimStore whole = new ObjectClaims(writer, path);
+        return new Root(key, new OutputClaims(whole, ours, false, cluster, job, streams), true, files, true);
     }
 
     boolean claimable() {
@@ -99,19 +120,21 @@ final class Root {
     }
 
     /** Claims for {@code mine}; repeated calls are cheap to get wrong, so each one reads what stands. */
-    synchronized Claims.Outcome claim(Claim mine, BooleanSupplier gateOpen) throws IOException {
+    synchronized Claims.Outcome claim(Claim mine, long recorded, BooleanSupplier gateOpen) throws IOException {
+        store.requireConditions();
         // what was found before our first claim says nothing about what stands after it
-        Claims.Outcome outcome = Claims.claim(store, ours == null ? prepared : null, mine, gateOpen);
+        Claims.Outcome outcome = Claims.claim(store, ours == null ? prepared : null, mine, recorded, gateOpen);
         if (outcome.verdict().ours()) {
             if (!remote) {
                 Staging.deleteOthers(Path.of(key)); // before any write of ours; again after a claim that failed here
             }
-            // our own claim, met by an object that never made it: this root was forgotten in between, and what it knew with it
-            boolean forgotten = ours == null && outcome.verdict() != Claims.Verdict.CLAIMED;
+            boolean claimed = outcome.verdict() == Claims.Verdict.CLAIMED;
+            // a repeat of what was never seen to land: its answer was lost, and with it what stood there before
+            boolean unseen = ours == null || ours.claim().token() != mine.token();
             ours = outcome.standing();
-            if (forgotten || outcome.verdict() == Claims.Verdict.CLAIMED) {
+            if (claimed || unseen) {
                 synchronized (cleared) {
-                    takenOver = forgotten || outcome.followed();
+                    takenOver = outcome.followed() || !claimed;
                     cleared.clear();
                 }
                 if (!output) {

@@ -1,5 +1,7 @@
 package dev.understudy.fence;
 
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
 import java.io.IOException;
 import java.lang.ref.ReferenceQueue;
@@ -76,7 +78,7 @@ final class Roots {
         if (root != null) {
             return root;
         }
-        Root made = Root.of(key, files, conf, false); // not under the lock: it may ask the store
+        Root made = Root.of(key, files, conf); // not under the lock: it may ask the store
         synchronized (this) {
             Root first = known.putIfAbsent(key, made);
             outputs.remove(key); // written to before by a batch writer, perhaps
@@ -95,46 +97,60 @@ final class Roots {
         byDirectory.clear();
     }
 
-    /**
-     * {@code sink}: {@code path} is a directory that a batch writer writes to. Only the latest of these are remembered; another
-     * one is claimed again, which finds its own claim, when it is written to again.
-     */
+    /** For a checkpoint's file, or with {@code sink} the directory of a streaming file sink: what is claimed as a whole. */
     Root above(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
         String temporary = LocalFiles.isLocal(files) ? temporaryCheckpoint(key(files, path)) : null;
         if (temporary != null) {
             return Root.unclaimed(temporary, files);
         }
         String start = sink ? key(files, path) : parent(key(files, path));
-        synchronized (this) {
-            // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
-            Root cached = byDirectory.get(start);
-            if (cached != null) {
-                return used(cached);
-            }
-            for (String each = start; !each.isEmpty(); each = parent(each)) {
-                Root root = find(each);
-                if (root != null) {
-                    byDirectory.put(start, root);
-                    return root;
-                }
-            }
-        }
-        String inferred = sink ? sinkRoot(start) : checkpointRoot(key(files, path));
-        Root made = Root.of(inferred, files, conf, sink);
-        synchronized (this) {
-            Root root = find(inferred);
-            if (root == null) {
-                root = made;
-                if (sink) {
-                    outputs.put(inferred, root);
-                } else {
-                    known.put(inferred, root);
-                }
-                byDirectory.clear();
-            }
-            byDirectory.put(start, root);
+        Root root = nearest(start, false);
+        if (root != null) {
             return root;
         }
+        String inferred = sink ? sinkRoot(start) : checkpointRoot(key(files, path));
+        return remember(start, inferred, Root.of(inferred, files, conf));
+    }
+
+    /**
+     * For a directory that a batch writer writes to: what is claimed as a whole above it, or else the output of {@code job}. Only
+     * the latest outputs are remembered; another one is claimed again, which finds its own claim, when it is written to again.
+     */
+    Root output(FileSystem files, Path path, Configuration conf, String cluster, String job) throws IOException {
+        String start = key(files, path);
+        Root root = nearest(start, true);
+        if (root != null) {
+            return root;
+        }
+        String inferred = sinkRoot(start);
+        return remember(start, inferred, Root.ofOutput(inferred, files, conf, cluster, job));
+    }
+
+    private synchronized Root nearest(String start, boolean outputsToo) {
+        // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
+        Root cached = byDirectory.get(start);
+        if (cached != null && (outputsToo || !cached.output())) {
+            return used(cached);
+        }
+        for (String each = start; !each.isEmpty(); each = parent(each)) {
+            Root root = find(each);
+            if (root != null && (outputsToo || !root.output())) {
+                byDirectory.put(start, root);
+                return root;
+            }
+        }
+        return null;
+    }
+
+    private synchronized Root remember(String start, String key, Root made) {
+        Root root = find(key);
+        if (root == null || root.output() && !made.output()) { // a batch's output that becomes a stream's: the claim of all wins
+            root = made;
+            (made.output() ? outputs : known).put(key, root);
+            byDirectory.clear();
+        }
+        byDirectory.put(start, root);
+        return root;
     }
 
     private Root find(String key) {
@@ -174,6 +190,13 @@ final class Roots {
         List<Root> all = new ArrayList<>(known.values());
         all.addAll(outputs.values());
         return all;
+    }
+
+    void describe(ArrayNode json) throws IOException {
+        for (Root root : all()) {
+            ObjectNode each = json.addObject();
+            each.put("root", root.key).put("token", root.token()).put("in_flight", root.inFlight.get());
+        }
     }
 
     /** A root that cannot be looked into counts as one with a batch. Outputs of batch writers have none, and are not looked into. */
