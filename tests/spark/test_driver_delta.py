@@ -12,7 +12,7 @@ from tests.spark.rig import Rig
 from tests.spark.zoo.exhibits import CONNECTORS, delta_jars
 from understudy.messages import Ended, Standing
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 #: Those that do not get in each other's way.
 APART = ("vacuum", "convert", "create", "createIfNotExists")

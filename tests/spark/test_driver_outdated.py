@@ -13,7 +13,7 @@ import pytest
 from tests.spark.rig import Rig
 from understudy.messages import Committed, Ended, Outdated, Standing
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SCRIPT = """
 from pyspark.sql import SparkSession

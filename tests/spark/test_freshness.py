@@ -14,7 +14,7 @@ import pytest
 from tests.spark.replicas import Replicas, said
 from tests.spark.test_driver_outdated import overwrite
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SCRIPT = """
 from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from tests.spark.rig import Rig
 from tests.spark.zoo.exhibits import delta_jars
 from understudy.messages import Standing
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SCRIPT = """
 from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark43]
+pytestmark = [pytest.mark.spark, pytest.mark.spark43, pytest.mark.long]
 
 
 def test_executors_see_the_leaders_state_and_write_to_scratch_only(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.spark import kafka
 from tests.spark.rig import Rig
 from understudy.messages import Standing
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SCRIPT = """
 import sys

@@ -8,7 +8,7 @@ import pytest
 
 from tests.spark.rehearsal_stage import Stage, contents, counted, play, spark_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 
 def test_ten_thousand_files_are_neither_read_again_nor_in_the_way_of_the_next_batch(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.spark import s3
 from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.environment import find_java
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.spark.rig import Rig
 from understudy.environment import find_java
 from understudy.messages import Ended
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spark43]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spark43, pytest.mark.long]
 
 SCRIPT = """
 from pyspark.sql import SparkSession
