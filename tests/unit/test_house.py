@@ -236,3 +236,11 @@ def test_the_page_on_exit_codes_knows_every_error() -> None:
     raised = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
 
     assert documented == {0} | raised
+
+
+def test_every_decision_has_a_number_of_its_own_which_is_that_of_its_title() -> None:
+    pages = sorted((HOUSE / "docs" / "decisions").glob("*.md"))
+    numbers = [page.name.partition("-")[0] for page in pages]
+    assert len(numbers) == len(set(numbers)), "two decisions have one number"
+    for page, number in zip(pages, numbers, strict=True):
+        assert page.read_text(encoding="utf-8").startswith(f"# {int(number)}. "), page.name
