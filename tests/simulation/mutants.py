@@ -91,7 +91,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._store.replace(await self._store.read(attempt.name), attempt.content)",
         ),
         kinds=(Kind.MIXED,),
-        by=9,
+        by=14,
     ),
     _mutant(
         "every write has a nonce of its own",
@@ -108,7 +108,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "state.changed_at + lease_seconds + unready",
             "state.changed_at + lease_seconds / 3",
         ),
-        by=15,
+        by=13,
     ),
     _mutant(
         "an outage of one's own stops the lease's clock",
@@ -118,13 +118,13 @@ MUTANTS: tuple[Mutant, ...] = (
             'return float("inf")',
         ),
         kinds=_OUTAGE,
-        by=14,
+        by=18,
     ),
     _mutant(
         "a lease counts as over only when it was read after its end",
         (f"{_FOLLOWING}:needs_reading", "isinstance(state.sight, Held) and", "False and"),
         kinds=_OUTAGE,
-        by=93,
+        by=18,
     ),
     _mutant(
         "an outdated record says nothing of who leads",
@@ -135,7 +135,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "every request has a time-out",
         (f"{_ELECTION}.elector:Elector._within", "self._clock.sleep(seconds)", "self._clock.sleep(1e6)"),
-        by=10,
+        by=109,
     ),
     _mutant(
         "a leader that cannot renew parks",
@@ -147,7 +147,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "whoever a release names goes first",
         (f"{_FOLLOWING}:contends_at", "(0.0 if chosen else retry)", "0.0"),
         kinds=_GRACEFUL,
-        by=9,
+        by=1,
     ),
     _mutant(
         "a stopping process never contends",
@@ -162,7 +162,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "attempt.grant.token_epoch, turn.state.stopping",
             "attempt.grant.token_epoch, False",
         ),
-        by=119,
+        by=133,
     ),
     _mutant(
         "who is told to stop hears it before anything else",
@@ -172,7 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self._term.grant is not None or self._term.epoch is not None:\n        looking",
             "self._elector.stop()\n    if self._term.grant is not None or self._term.epoch is not None:\n        looking",
         ),
-        by=119,
+        by=82,
     ),
     # what the lock says
     _mutant(
@@ -193,7 +193,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return Free(document, 0 if grant is None else grant.token_epoch, None)",
         ),
         kinds=_HARM,
-        by=26,
+        by=3,
     ),
     _mutant(
         "missing is not free where something was granted before",
@@ -224,7 +224,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an epoch is above the floor",
         (f"{_FOLLOWING}:contend", "max(highest, state.sight.epoch)", "state.sight.epoch"),
         kinds=_HARM,
-        by=432,
+        by=19,
     ),
     _mutant(
         "an unknown floor is not 0",
@@ -234,7 +234,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "observation = FloorIs(0)",
         ),
         kinds=_HARM,
-        by=108,
+        by=6,
     ),
     # the gate
     _mutant(
@@ -264,7 +264,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "self._term.sent_at = sent_at",
             "self._term.sent_at = BootClock().now()",
         ),
-        by=864,
+        by=44,
     ),
     _mutant(
         "user code is killed at its deadline",
@@ -273,7 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))",
             "return View(State.OPEN, token, close)",
         ),
-        by=221,
+        by=220,
     ),
     _mutant(
         "a driver is buried before its lock is released",
@@ -301,6 +301,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)",
             "token = Token(epoch, 1)",
         ),
+        by=4,
     ),
     _mutant(
         "a lower token does not write the job's document",
@@ -319,7 +320,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if job is not None and job.over_for(self.settings.run_id):",
             "if False:",
         ),
-        by=6,
+        by=23,
     ),
     _mutant(
         "a run that has ended is remembered when others have ended since",
@@ -329,6 +330,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         kinds=(Kind.MIXED,),
+        by=6,
     ),
     _mutant(
         "an older generation does not lead after a newer one",
