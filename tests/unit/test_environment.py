@@ -155,7 +155,7 @@ class TestSpark:
         monkeypatch.setattr(sys, "path", [str(tmp_path)])
         monkeypatch.delitem(sys.modules, "pyspark", raising=False)
 
-        with pytest.raises(EnvironmentProblem, match=r"PySpark is not installed.*understudy\[spark\]"):
+        with pytest.raises(EnvironmentProblem, match=r"PySpark is not installed.*understudy-spark\[spark\]"):
             spark_version()
 
 
