@@ -75,9 +75,8 @@ class RootClaims:
             with self._lock:
                 self._claimed.update(fresh)
                 known = sorted(self._claimed)
-                for (
-                    root
-                ) in fresh:  # from here on this driver knows better than the record: its script may have removed it
+                for root in fresh:
+                    # from here on this driver knows better than the record: its script may have removed it
                     self._recorded.pop(root, None)
             self._say(Roots(known))
 
