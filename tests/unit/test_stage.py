@@ -21,7 +21,8 @@ class Fence:
         self.claimed: list[str] = []
         self.forgotten: list[str] = []
 
-    def claim(self, root: str, _: Any) -> str:
+    def claim(self, root: str, _: Any, recorded: int) -> str:
+        assert recorded == -1, "no root of these is recorded"
         self.claimed.append(root)
         return json.dumps({"outcome": "claimed"})
 
@@ -88,6 +89,7 @@ def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_fail
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
     stage = Stage(gatekeeper, nobody, gate, check, said.append)
     stage.attached(SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence)))))
+    stage._claims.granted({})
     stage.start(started("/runs", Query(active=True)))
     stage.start(started("/failed", Query(active=False, error="it failed")))
     for number in range(100):

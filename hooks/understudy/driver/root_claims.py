@@ -34,9 +34,13 @@ class RootClaims:
         self._say = say
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
+        self._jvm: Any = None
         self._recorded: dict[str, int] = {}
         self._granted = threading.Event()
         self._reclaim = threading.Event()
+
+    def attached(self, jvm: Any) -> None:
+        self._jvm = jvm
 
     def granted(self, recorded: Mapping[str, int]) -> None:
         """Lead; the job's document lists these roots, each with the token it was claimed under (0: it is not known)."""
@@ -93,9 +97,8 @@ class RootClaims:
         """What claiming each root came to, all at once: in an object store a claim is several requests."""
 
         def claim(root: str) -> dict[str, Any]:
-            session = roots[root]
-            fence = session._jvm.dev.understudy.fence.Fence  # noqa: SLF001
-            return dict(json.loads(fence.claim(root, confs[session], self._recorded.get(root, _UNRECORDED))))
+            recorded = self._recorded.get(root, _UNRECORDED)
+            return dict(json.loads(self._jvm.dev.understudy.fence.Fence.claim(root, confs[roots[root]], recorded)))
 
         return dict(zip(roots, call_each(claim, list(roots), at_most=8), strict=True))
 

@@ -87,6 +87,7 @@ class Stage:
 
     def attached(self, jvm: Any) -> None:
         self._jvm = jvm
+        self._claims.attached(jvm)
 
     # The script's side.
 
