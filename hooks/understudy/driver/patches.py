@@ -249,9 +249,8 @@ def _patch_sessions(stage: Stage) -> None:
     ) -> Callable[[SparkSession.Builder], SparkSession]:
         @functools.wraps(stock)
         def make(self: SparkSession.Builder) -> SparkSession:
-            remote = self._options.get("spark.remote")
-            if remote or str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
-                raise refuse_connect(f"SparkSession.builder{f'.remote({remote!r})' if remote else ''}")
+            if str(self._options.get("spark.api.mode", "classic")).lower() == "connect":
+                raise refuse_connect("SparkSession.builder")
             made = stock(self)
             stage.fence_check.session(made)  # a builder's settings are the session's own, whatever the context has
             return made
@@ -260,6 +259,15 @@ def _patch_sessions(stage: Stage) -> None:
 
     for name in ("getOrCreate", "create"):
         setattr(SparkSession.Builder, name, checked(vars(SparkSession.Builder)[name]))
+    validate = SparkSession.Builder._validate_startup_urls  # noqa: SLF001
+
+    def validate_startup_urls(self: SparkSession.Builder) -> None:
+        """Called by ``remote`` and ``config``, where PySpark itself would take offence at a master beside it."""
+        if remote := self._options.get("spark.remote"):
+            raise refuse_connect(f"SparkSession.builder.remote({remote!r})")
+        validate(self)
+
+    _replace(SparkSession.Builder, "_validate_startup_urls", validate_startup_urls)
 
 
 def _patch_stop(stage: Stage) -> None:

@@ -103,9 +103,12 @@ class Deferred:
     claimed: tuple[str, ...] = ()  # the roots that were claimed for it
 
     def failure(self) -> BaseException | None:
-        """The exception that was its end, if that was one; ``None`` while it runs. Asks the JVM."""
+        """The exception that was its end, if that was one; ``None`` while it runs. Asks the JVM.
+
+        A start that failed is none once the script was told of it, which went on, as where ``start()`` itself raises.
+        """
         if self.query is None:
-            return self.error
+            return None if self.told else self.error
         if self.context_stopped or self.query.isActive:
             return None
         return self.query.exception()
