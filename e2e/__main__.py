@@ -125,11 +125,11 @@ def _in_local_cluster(program: Sequence[str]) -> int:
     owned = CONTROL not in machines()
     before = DIRECTORY / "footprint.json"
     DIRECTORY.mkdir(parents=True, exist_ok=True)
+    images.build()  # first: it may install Docker and start it, and what that leaves is none of the cluster's
     if owned:
         if _cluster("down"):  # what a cluster that died with its machine left behind is not how this run found things
             return 1
         before.write_text(json.dumps(footprint(), indent=1))
-    images.build()
     try:
         if _cluster("up", "3"):
             return 1
