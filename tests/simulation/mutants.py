@@ -282,7 +282,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "await self._drivers.bury()\n        await self._release(successor)",
             "await self._release(successor)\n        await self._drivers.bury()",
         ),
-        by=946,
+        by=351,
     ),
     _mutant(
         "a seat has one driver",
@@ -306,7 +306,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a lower token does not write the job's document",
         ("understudy.ha.job:JobStore._update", "if job.token > token:", "if False:"),
-        by=98,
+        by=320,
     ),
     _mutant(
         "a job that has ended stays ended",
@@ -361,7 +361,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         (_PUBLISH, "if not self._passes():", "if False:"),
-        by=162,
+        by=341,
     ),
     _mutant(
         "an entry of a log is created once",
