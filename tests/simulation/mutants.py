@@ -130,7 +130,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an outdated record says nothing of who leads",
         (f"{_FOLLOWING}:_outdated", "0 < state.sight.epoch < state.highest", "False"),
         kinds=_HARM,
-        by=8587,
+        by=12950,
     ),
     _mutant(
         "every request has a time-out",
@@ -291,7 +291,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.seat.driver is None and self._term.epoch is None:",
             "if self.seat.driver is None:",
         ),
-        by=1571,
+        by=1170,
     ),
     # tokens and documents
     _mutant(
@@ -340,7 +340,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if False:",
         ),
         kinds=_ROLLOUT,
-        by=125,
+        by=430,
     ),
     # the resource itself
     _mutant(
@@ -350,7 +350,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "if self.token < standing.token:",
             "if False:",
         ),
-        by=1974,
+        by=1780,
     ),
     _mutant(
         "gate and claim stand before each write",
@@ -366,6 +366,6 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "an entry of a log is created once",
         ("tests.simulation.checkpoint:Checkpoint.put_new", "if batch in entries:", "if False:"),
-        by=102,
+        by=857,
     ),
 )
