@@ -117,7 +117,7 @@ def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered
         "print('unasked', sorted(public - set(questions)), flush=True)\n"
         "def ask(name):\n"
         "    answer = questions[name]()\n"
-        "    print(f'<{name}>', type(answer).__name__, flush=True)\n"
+        "    print(f'<{name}> {type(answer).__name__}\\n', end='', flush=True)\n"
         "for name in questions: threading.Thread(target=ask, args=(name,)).start()\n"
     )
     with Rig(tmp_path, script) as rig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,13 @@ def test_a_socket_is_never_connected_to(stage: Stage) -> None:
     assert played["rows"] > 0
 
 
+def settled(spark: SparkSession) -> None:
+    """Wait for the tasks of a batch that was cancelled: they write their state a moment longer."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+        time.sleep(0.05)
+
+
 def test_another_source_is_replaced_and_its_leaders_state_is_read_all_the_same(stage: Stage) -> None:
     def per_value() -> Any:
         rates = stage.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", "20").load()
@@ -222,6 +230,7 @@ def test_another_source_is_replaced_and_its_leaders_state_is_read_all_the_same(s
     while (leader.lastProgress or {"batchId": 0})["batchId"] < 2:
         leader.awaitTermination(0.1)
     leader.stop()
+    settled(stage.spark)
     before = contents(stage.checkpoint)
 
     with stage.rehearsal(per_value()) as rehearsal:
