@@ -118,6 +118,7 @@ def loaded_stores(spark: SparkSession) -> int:
     return int(loaded.get(None).size())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("provider", ["", ROCKSDB], ids=["hdfs", "rocksdb"])
 def test_a_hundred_rounds_leave_memory_threads_and_disk_as_they_were(stage: Stage, provider: str) -> None:
     """Tolerances: heap 32 MB, RSS 96 MB (a session with its plans that is not let go of is about 1 MB, and Spark keeps its last

@@ -13,7 +13,7 @@ from tests.spark.zoo.trial import SCRIPTS, Trial
 
 PAGE = Path(__file__).parents[3] / "docs" / "zoo.md"
 
-SHORT = ("window_counts", "transform_with_state")
+SHORT = ("window_counts", pytest.param("transform_with_state", marks=pytest.mark.long))
 
 
 @pytest.mark.spark
