@@ -151,7 +151,6 @@ def exposed(directory: Path) -> list[str]:
     leader.fence.follow(page(directory / "counters", committed_ms=1000))
     leader.granted(7, 0.1)
     leader.phases |= {"start": 0.5, "first_commit": 1.0}
-    leader.failed = {"delays": "the disk is full"}
     standby.stands(Standing("job.py:9", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0)
     sent = {"requests": 1, "writes": 1, "bytes": 1}
     return [generate_latest(Probes(health, sent)._registry).decode() for health in (leader, standby)]

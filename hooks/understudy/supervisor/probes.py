@@ -36,6 +36,10 @@ class _Metrics(Collector):
                 float(health.rehearsed and not health.leads and not health.lacks),
             ),
             "queries_rehearsed": ("Queries of the script that this replica has rehearsed.", float(health.queries)),
+            "queries_failed": (
+                "Queries of this leader's that have died while others run; the status names them.",
+                float(len(health.failed)),
+            ),
             "standby_age_seconds": ("Since this replica's script began.", time.time() - health.script_since),
         }
         if health.rehearsed_at:
@@ -53,14 +57,6 @@ class _Metrics(Collector):
         how = GaugeMetricFamily("understudy_rehearsal_info", "How this standby rehearses.", labels=["how"])
         how.add_metric([health.how or "none"], 1.0)
         yield how
-        failed = GaugeMetricFamily(
-            "understudy_query_failed",
-            "1 for a query of the leader's that has died while others run.",
-            labels=["query", "error"],
-        )
-        for query, error in health.failed.items():
-            failed.add_metric([query, error], 1.0)
-        yield failed
         phases = GaugeMetricFamily(
             "understudy_takeover_seconds",
             "The last takeover by this replica: claim of the job, then start and first_commit, both since the grant.",
