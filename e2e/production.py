@@ -195,7 +195,9 @@ class Production(Stricken):
             return [pod for pod in others if pod["spec"].get("nodeName") == lead["spec"]["nodeName"]]
 
         self.ready()
-        self._replace(beside, "a standby on another node")
+        # spreading is a wish: right after an outage the leader's node may be the only one that is ready
+        with self.cluster.cordoned(self.leader()["spec"]["nodeName"]):
+            self._replace(beside, "a standby on another node")
         return self.ready()
 
     def together(self) -> int:
