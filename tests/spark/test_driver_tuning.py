@@ -11,7 +11,7 @@ from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.messages import Advice, Ended
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SHUFFLE = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
