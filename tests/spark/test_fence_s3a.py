@@ -237,6 +237,59 @@ def test_an_answer_that_leaves_it_open_gets_one_attempt_and_the_failure_is_repor
     assert (line["op"], line["outcome"]) == ("publish", "unknown")
 
 
+def test_what_exists_and_cannot_be_looked_at_may_be_ones_own_and_is_no_conflict(one: Driver, root: str) -> None:
+    """Taken for another's, it would be a batch of a sink whose files are deleted, while the log that names them is our own."""
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    entry = f"/{ending(root)}/offsets/0"
+    first = ["late 500"]
+
+    def blind(line: str) -> str:
+        verb, path, _ = line.split(" ")
+        if not path.endswith(entry):
+            return "pass"
+        return "502" if verb == "HEAD" else first.pop() if first and verb == "PUT" else "pass"
+
+    out = one.open(f"{root}/offsets/0")
+    proxy.rule = blind
+    assert closes(out) not in {"", EXISTS, LOST}
+    assert len(proxy.puts(entry)) == 2
+    assert [line["outcome"] for line in one.logged(path=f"{root}/offsets/0")] == ["unknown"]
+    proxy.rule = lambda line: "pass"
+    assert [each["in_flight"] for each in one.state()["roots"] if each["root"] == root] == [0], "it stands there"
+
+
+@pytest.mark.long
+def test_a_wait_at_the_closed_gate_uses_up_no_patience(one: Driver, root: str) -> None:
+    """An outage of minutes parks a leader; the first busy answer after it, which is likely just then, cost its driver."""
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    out = one.open(f"{root}/offsets/0")
+    parked = threading.Event()
+
+    def busy(line: str) -> str:
+        if not line.startswith("PUT "):
+            return "pass"
+        if parked.is_set():
+            proxy.rule = lambda line: "pass"
+        else:
+            one.gate.write(CLOSED, token(5, 1))
+            parked.set()
+        return "503"
+
+    proxy.rule = busy
+    told: list[str] = []
+    closing = threading.Thread(target=lambda: told.append(closes(out)), daemon=True)
+    closing.start()
+    assert parked.wait(20)
+    closing.join(62)  # a minute is what busy answers are borne for
+    assert closing.is_alive()
+    one.gate.write(OPEN, token(5, 1))
+    closing.join(20)
+    assert told == [""]
+    assert len(proxy.puts(f"{ending(root)}/offsets/0")) == 3
+
+
 def test_what_was_refused_as_too_busy_is_not_sent_again_once_the_root_is_anothers(one: Driver, root: str) -> None:
     proxy = one.extra["proxy"]
     one.claim(root)

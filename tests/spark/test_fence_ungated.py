@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import CLOSED, OPEN, Driver, driver, later, token
+from tests.spark.fence_env import CLOSED, EXISTS, OPEN, Driver, driver, later, refusal, token
 from tests.spark.test_fence_halt import alive, gone, stays
 from understudy.clock import instant
 
@@ -34,6 +35,11 @@ def one(shared: Driver) -> Iterator[Driver]:
 
 def activity(one: Driver) -> int:
     return int(one.state()["activity"])
+
+
+def in_flight(one: Driver, root: Path) -> int:
+    (found,) = [each["in_flight"] for each in one.state()["roots"] if each["root"] == str(root)]
+    return int(found)
 
 
 def until(happened: Callable[[], bool]) -> None:
@@ -85,6 +91,45 @@ def test_offsets_that_were_never_published_are_no_batch(one: Driver, tmp_path: P
     assert activity(one) == 1
     stream.cancel()
     assert activity(one) == 0
+
+
+def test_one_whose_offsets_a_predecessor_wrote_late_counts_until_it_is_committed(one: Driver, tmp_path: Path) -> None:
+    """Its query is begun again and runs it from those offsets: nobody writes them, and nothing is claimed."""
+    ungated(one, tmp_path)
+    until(lambda: activity(one) == 0)
+    stream = one.open(tmp_path / "offsets" / "0")
+    (tmp_path / "offsets" / "0").write_text("v1\n{}")
+    with pytest.raises(Py4JJavaError) as error:
+        stream.close()
+    assert refusal(error.value) == EXISTS
+    until(lambda: in_flight(one, tmp_path) == 0)
+    assert activity(one) == 1
+    one.write(tmp_path / "commits" / "0")
+    assert activity(one) == 0
+
+
+def test_one_whose_commit_a_predecessor_wrote_late_counts_no_longer(one: Driver, tmp_path: Path) -> None:
+    ungated(one, tmp_path)
+    one.write(tmp_path / "offsets" / "0")
+    stream = one.open(tmp_path / "commits" / "0")
+    (tmp_path / "commits" / "0").write_text("v1\n{}")
+    with pytest.raises(Py4JJavaError) as error:
+        stream.close()
+    assert refusal(error.value) == EXISTS
+    until(lambda: activity(one) == 0)
+
+
+def test_one_that_began_counts_although_its_root_is_claimed_once_more(one: Driver, tmp_path: Path) -> None:
+    """The token was raised between the beginning of a batch and its offsets, so a look finds nothing yet."""
+    ungated(one, tmp_path)
+    until(lambda: activity(one) == 0)
+    stream = one.open(tmp_path / "offsets" / "0")
+    one.gate.write(OPEN, token(1, 1))
+    assert one.claim(tmp_path)["outcome"] == "claimed"
+    assert in_flight(one, tmp_path) == 0
+    stream.close()
+    assert activity(one) == 1
+    one.write(tmp_path / "commits" / "0")
 
 
 def test_every_root_counts_for_itself(one: Driver, tmp_path: Path) -> None:

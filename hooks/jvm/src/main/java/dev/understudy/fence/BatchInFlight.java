@@ -9,8 +9,11 @@ import java.util.concurrent.atomic.AtomicLong;
  */
 final class BatchInFlight {
     static final long NONE = -1;
-    /** Just claimed, and nobody has looked yet what the predecessor left. */
-    private static final long UNKNOWN = -2;
+    /**
+     * Below {@link #NONE}: nobody has looked yet what is there. Each time it is another number, so that a look that began before
+     * answers for nothing that came after.
+     */
+    private static final AtomicLong UNKNOWN = new AtomicLong(NONE);
 
     /** Finds the predecessor's batch, or {@link #NONE}: two lists, which a takeover has no time for. */
     interface Search {
@@ -39,9 +42,17 @@ final class BatchInFlight {
         look();
     }
 
-    /** Claimed: a predecessor may have left one, which is run again without its offsets being written. */
+    /** Claimed: a predecessor may have left one, which is run again without its offsets being written. One of ours goes on. */
     void unknown() {
-        batch.set(UNKNOWN);
+        long fresh = UNKNOWN.decrementAndGet();
+        batch.updateAndGet(known -> known > NONE ? known : fresh);
+        count();
+        look();
+    }
+
+    /** An entry of the offsets or commits was sent and not confirmed, or is there already: what stands there decides. */
+    void unclear() {
+        batch.set(UNKNOWN.decrementAndGet());
         count();
         look();
     }
@@ -53,9 +64,8 @@ final class BatchInFlight {
 
     /** The batch ended, or its offsets were never published. */
     void ended(long number) {
-        if (!batch.compareAndSet(number, NONE)) {
-            batch.compareAndSet(UNKNOWN, NONE); // the predecessor's, which was run again before any other
-        }
+        // below it: the predecessor's, which was run again before any other
+        batch.updateAndGet(known -> known == number || known < NONE ? NONE : known);
         count();
     }
 
@@ -66,10 +76,10 @@ final class BatchInFlight {
         count();
     }
 
-    /** The batch in flight, or {@link #NONE}; looks for it if this was claimed and has not ended a batch since. */
+    /** The batch in flight, or {@link #NONE}; looks for it if that is not known. */
     long get() throws IOException {
-        if (batch.get() == UNKNOWN) {
-            batch.compareAndSet(UNKNOWN, search.pending());
+        for (long known = batch.get(); known < NONE; known = batch.get()) {
+            batch.compareAndSet(known, search.pending());
             count();
         }
         return batch.get();
@@ -85,7 +95,7 @@ final class BatchInFlight {
 
     /** An idle query after a takeover may be parked, so somebody has to look; the query itself does not wait for it. */
     private synchronized void look() {
-        if (page == null || always || batch.get() != UNKNOWN) {
+        if (page == null || always || batch.get() >= NONE) {
             return;
         }
         Thread looking = new Thread(

@@ -17,11 +17,19 @@ final class ClaimPatience {
 
     private static final long PAUSE_MILLIS = 200;
 
-    private final long began = System.nanoTime();
+    private long began = System.nanoTime();
     private final long patience;
 
     ClaimPatience(long writeTimeoutMillis) {
         patience = Math.max(ANY_NANOS, TimeUnit.MILLISECONDS.toNanos(TIMEOUTS * writeTimeoutMillis));
+    }
+
+    /** As {@link Retries#uncounted}. */
+    <T> T uncounted(Retries.Request<T> wait) throws IOException {
+        long from = System.nanoTime();
+        T answer = wait.send();
+        began += System.nanoTime() - from;
+        return answer;
     }
 
     /** Returns after a pause if the claim may be tried again, else throws {@code failure}. */

@@ -110,7 +110,7 @@ public final class Fence {
                     + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
         }
         while (true) {
-            Gate.View view = awaitOpen(me, claimed, "claim", claimed.key);
+            Gate.View view = patience.uncounted(() -> awaitOpen(me, claimed, "claim", claimed.key));
             Claims.Outcome outcome;
             try {
                 outcome = attempt(me, claimed, view.token(), recorded);
@@ -249,13 +249,13 @@ public final class Fence {
 
     /**
      * Returns when this process may do {@code op} on {@code path} now: gate open, and with {@code readClaim} the claim read
-     * and ours. The gate is asked last, so a freeze while the claim is read is seen.
+     * and ours; always true. The gate is asked last, so a freeze while the claim is read is seen.
      */
-    static void admit(Root root, String op, String path, boolean readClaim) throws IOException {
+    static boolean admit(Root root, String op, String path, boolean readClaim) throws IOException {
         Attached me = require(op, path);
         Retries retries = new Retries();
         while (true) {
-            Gate.View view = awaitOpen(me, root, op, path);
+            Gate.View view = retries.uncounted(() -> awaitOpen(me, root, op, path));
             if (root.claimable()) {
                 Claims.Verdict verdict;
                 try {
@@ -273,7 +273,7 @@ public final class Fence {
             }
             if (isOpen(me.gate.read(), view.token())) {
                 root.admitted(view.token());
-                return;
+                return true;
             }
         }
     }

@@ -117,9 +117,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             Retries retries = new Retries();
             boolean deleted = false;
             while (!deleted) {
-                if (root != null) {
-                    Fence.admit(root, "delete", name, true);
-                }
+                retries.uncounted(() -> root != null && Fence.admit(root, "delete", name, true));
                 deleted = local ? deleteFile(target) : deleteObject(target, retries);
             }
             if (root != null) {
@@ -185,10 +183,8 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             return ticket;
         }
 
-        void beforePublish() throws IOException {
-            if (root != null) {
-                Fence.admit(root, "publish", path, true);
-            }
+        boolean beforePublish() throws IOException {
+            return root == null || Fence.admit(root, "publish", path, true);
         }
 
         void published() {
@@ -203,10 +199,14 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         void notPublished(String outcome, String reason) {
             if (root != null) {
                 Fence.say(root, "publish", path, outcome, reason);
+                if (beginsBatch != NO_BATCH || endsBatch != NO_BATCH) {
+                    // what stands there decides: a batch whose offsets are somebody's runs without its offsets being written again
+                    root.inFlight.unclear();
+                }
             }
-            abandoned();
         }
 
+        /** Nothing was sent. */
         void abandoned() {
             if (root != null && beginsBatch != NO_BATCH) {
                 Fence.batchEnded(root, beginsBatch);
@@ -242,10 +242,12 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
                 return;
             }
             done = true;
+            boolean sent = false;
             boolean landed = false;
             try {
                 super.close();
                 ticket.beforePublish();
+                sent = true;
                 if (overwrite) {
                     LocalFiles.publishOver(temporary, target);
                 } else {
@@ -256,9 +258,16 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             } catch (FileAlreadyExistsException e) {
                 ticket.notPublished(FenceLog.REFUSED, "exists");
                 throw e;
+            } catch (IOException e) {
+                if (sent) {
+                    ticket.notPublished(FenceLog.UNKNOWN, e.getClass().getSimpleName());
+                }
+                throw e;
             } finally {
-                if (!landed) {
+                if (!sent) {
                     ticket.abandoned();
+                }
+                if (!landed) {
                     Files.deleteIfExists(temporary);
                 }
             }
@@ -314,7 +323,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
                 boolean landed = false;
                 while (!landed) {
                     sent = false;
-                    ticket.beforePublish();
+                    retries.uncounted(ticket::beforePublish);
                     sent = true;
                     landed = attempt(retries);
                 }
@@ -344,19 +353,22 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
         /**
          * Whether a write has landed although it failed; throws if that cannot be known, or if it was refused. After a lost answer
-         * one look decides: another attempt could land after the gate.
+         * one look decides: another attempt could land after the gate. Without a look even "it exists" decides nothing, for what
+         * exists may be an earlier attempt of this very write, the client's own included: a sink would delete the files it names.
          */
         private boolean landedAfterAll(IOException failure, Retries retries) throws IOException {
+            boolean looked = false;
             if (Failure.of(failure) != Failure.NOT_DONE) {
                 try {
-                    if (ObjectStore.wroteIt(writer, target, nonce)) {
+                    if (Retries.reading(() -> ObjectStore.wroteIt(writer, target, nonce))) {
                         return true;
                     }
+                    looked = true;
                 } catch (IOException e) {
                     failure.addSuppressed(e);
                 }
             }
-            if (ObjectStore.isConflict(failure)) {
+            if (looked && ObjectStore.isConflict(failure)) {
                 ticket.notPublished(FenceLog.REFUSED, "exists");
                 FileAlreadyExistsException conflict = new FileAlreadyExistsException(target + " exists already");
                 conflict.initCause(failure);

@@ -20,12 +20,20 @@ final class Retries {
         T send() throws IOException;
     }
 
-    private final long end = System.nanoTime() + PATIENCE_NANOS;
+    private long end = System.nanoTime() + PATIENCE_NANOS;
     private int failures;
 
     /** Whether a request that failed so may be sent again. */
     static boolean allow(Failure failure) {
         return failure != Failure.UNKNOWN;
+    }
+
+    /** What waits for the gate, and its time does not count: a leader that was parked for minutes has met no failure meanwhile. */
+    <T> T uncounted(Request<T> wait) throws IOException {
+        long began = System.nanoTime();
+        T answer = wait.send();
+        end += System.nanoTime() - began;
+        return answer;
     }
 
     /** Returns after a pause if the request may be sent again, else throws {@code failure}. */
