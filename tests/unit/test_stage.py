@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,24 +74,27 @@ class Started(Deferred):
         return self.writer
 
 
-def started(checkpoint: str, query: Query) -> Started:
+def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Started:
     anything: Any = query
     scene: Any = SimpleNamespace(same_settings=lambda _: True)
     sink: Any = SimpleNamespace(kind="noop", query_name=None, options={})
-    return Started(anything, None, None, sink, checkpoint, scene)
+    return kind(anything, None, None, sink, checkpoint, scene)
 
 
-def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_failed_are_not(tmp_path: Path) -> None:
-    said: list[Message] = []
-    gate = tmp_path / "gate"
+def leading(gate: Path, fence: Fence, gatekeeper: Any, said: list[Message]) -> Stage:
     CountersPage.create(path_of(gate))
-    fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
     nobody: Any = None
-    gatekeeper: Any = leads
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
     stage = Stage(gatekeeper, nobody, gate, check, said.append)
     stage.attached(SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence)))))
     stage._claims.granted({})
+    return stage
+
+
+def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_failed_are_not(tmp_path: Path) -> None:
+    said: list[Message] = []
+    fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
+    stage = leading(tmp_path / "gate", fence, leads, said)
     stage.start(started("/runs", Query(active=True)))
     stage.start(started("/failed", Query(active=False, error="it failed")))
     for number in range(100):
@@ -104,3 +109,33 @@ def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_fail
     assert fence.claimed.count("/run-5") == 2, "it is claimed again when it is used again"
     assert fence.claimed.count("/sink") == 1
     leads.standing = lambda: State.REVOKED  # whatever still waits for a first commit ends
+
+
+class Slow(Started):
+    """Something happens while it starts."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def begin(self) -> Any:
+        self.meanwhile()
+        return super().begin()
+
+
+def test_what_a_start_under_way_has_claimed_is_not_forgotten_when_a_query_that_ended_there_is(tmp_path: Path) -> None:
+    """Its tasks were counted no more from then on, and a driver whose tasks ask no gate was parked."""
+    fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
+    stage = leading(tmp_path / "gate", fence, leads, [])
+    stage.start(started("/again", Query(active=False)))
+    again = started("/again", Query(active=True), Slow)
+    assert isinstance(again, Slow)
+
+    def meanwhile() -> None:
+        other = threading.Thread(target=stage.start, args=(started("/other", Query(active=True)),))
+        other.start()
+        other.join()
+
+    again.meanwhile = meanwhile
+    stage.start(again)
+    assert fence.forgotten == []
+    assert {*stage._held()} == {"/again", "/other", "/sink"}
+    leads.standing = lambda: State.REVOKED

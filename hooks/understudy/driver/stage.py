@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ class Stage:
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
         self._claims = RootClaims(gatekeeper, fence_check, say)
+        self._starting: Counter[str] = Counter()  # roots of starts under way, with `_roots_lock`
+        self._roots_lock = threading.Lock()
         self._running = QueryCount(self.registry.state, lambda now: say(Running(now.running, dict(now.failed))))
 
     def attached(self, jvm: Any) -> None:
@@ -109,17 +112,34 @@ class Stage:
         self.gatekeeper.pass_through()
         self._advise(deferred)
         began = time.monotonic()
-        claimed = self._begin([deferred])
-        if deferred.error is not None:
-            raise deferred.error
-        held = self._held()
-        first = self.registry.add_started(deferred)
-        self._forget(held - self._held(), deferred.session)
+        with self._using(deferred):
+            claimed = self._begin([deferred])
+            if deferred.error is not None:
+                raise deferred.error
+            with self._roots_lock:
+                held = self._held()
+                first = self.registry.add_started(deferred)
+                self._forget(held - self._held() - self._starting.keys(), deferred.session)
         if first:
             self._say(Started(1, claimed, time.monotonic() - began))
             threading.Thread(target=self._first_commit, args=(began,), name="first-commit", daemon=True).start()
         self._watch([deferred])
         return self._stand_in(deferred)
+
+    @contextmanager
+    def _using(self, deferred: Deferred) -> Iterator[None]:
+        """What this start claims is not forgotten before its query is in the registry, whatever else ends meanwhile."""
+        roots: list[str] = []
+        with suppress(Exception):  # whatever is wrong with its directories, the start tells
+            roots = deferred.roots
+        with self._roots_lock:
+            self._starting.update(roots)
+        try:
+            yield
+        finally:
+            with self._roots_lock:
+                self._starting.subtract(roots)
+                self._starting = +self._starting
 
     def _stand_in(self, deferred: Deferred) -> StandIn:
         return StandIn(
