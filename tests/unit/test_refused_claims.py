@@ -1,12 +1,18 @@
-"""What a refused claim of a root ends a replica with."""
+"""What a refused claim of a root ends a replica with, or what follows when the lock is raised above it."""
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from understudy.driver.root_claims import RootClaims
 from understudy.errors import CheckpointLost, IdentityConflict
+from understudy.fencing.gate import State
 from understudy.fencing.token import Token
-from understudy.messages import ClaimRefused
+from understudy.messages import ClaimRefused, Message, Roots
 from understudy.supervisor.claims import refused_claim
 
 
@@ -31,3 +37,48 @@ def test_a_lost_checkpoint_is_told_with_what_accepts_the_loss(reason: str, told:
     assert error.exit_code == 4
     assert told in str(error)
     assert "understudy resume --accept-checkpoint s3a://b/a" in str(error)
+
+
+class Fence:
+    """Claims as the JVM's does, with the token of the gate."""
+
+    def __init__(self, token: Token, standing: dict[str, Token]) -> None:
+        self.token, self.standing = token, standing
+
+    def claim(self, root: str, _: Any, __: int) -> str:
+        stands = self.standing.get(root)
+        if stands is not None and stands > self.token:
+            return json.dumps({"outcome": "refused", "reason": "higher-token", "token": int(stands)})
+        self.standing[root] = self.token
+        return json.dumps({"outcome": "claimed"})
+
+
+class Session:
+    """What a claim takes of one."""
+
+    _jsparkSession = SimpleNamespace(sessionState=lambda: SimpleNamespace(newHadoopConf=dict))  # noqa: N815 - PySpark's name
+
+
+def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_says_so() -> None:
+    """The record said the new token of a root that had the old one: its next leader took it for one restored from a copy."""
+    fence = Fence(Token(1, 1), {"/old": Token(37, 1)})
+    recorded: dict[str, Token] = {}
+
+    def say(message: Message) -> None:
+        match message:
+            case ClaimRefused(token=token):
+                fence.token = Token(Token.from_int(token).epoch + 1, 1)
+                claims.reclaim()
+            case Roots(roots):
+                recorded.update(dict.fromkeys(roots, fence.token))
+
+    gatekeeper: Any = SimpleNamespace(standing=lambda: State.OPEN)
+    check: Any = SimpleNamespace(session=lambda _: None)
+    claims = RootClaims(gatekeeper, check, say)
+    claims.attached(
+        SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
+    )
+    claims.granted({})
+    claims.claim({"/new": Session()})
+    claims.claim({"/old": Session()})
+    assert recorded == fence.standing == {"/new": Token(38, 1), "/old": Token(38, 1)}

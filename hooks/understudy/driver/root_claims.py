@@ -33,7 +33,7 @@ class RootClaims:
         self._gatekeeper = gatekeeper
         self._say = say
         self._lock = threading.Lock()
-        self._claimed: set[str] = set()
+        self._claimed: dict[str, Any] = {}  # with the session that writes there
         self._jvm: Any = None
         self._recorded: dict[str, int] = {}
         self._granted = threading.Event()
@@ -56,11 +56,9 @@ class RootClaims:
 
         Raises ``LeadershipLost`` when a claim is refused and the supervisor does not raise our token above it.
         """
-        confs: dict[Any, Any] = {}
-        for session in roots.values():
-            if session not in confs:
-                self._check.session(session)
-                confs[session] = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+        for session in dict.fromkeys(roots.values()):
+            self._check.session(session)
+        confs = _confs(roots)
         while not self._granted.wait(0.05):  # the gate opens a moment before the message that says what is recorded
             self._stop_if_revoked("the gate is revoked")
         fresh = {root: session for root, session in roots.items() if root not in self._claimed}
@@ -73,8 +71,10 @@ class RootClaims:
             self._say(ClaimRefused(root, str(answer["reason"]), int(answer.get("token") or 0), owner))
             while not self._reclaim.wait(0.05):
                 self._stop_if_revoked(f"{root} holds a claim above ours")
-            # All of them again: the token has grown since the others were claimed.
-            answers = self._answers(fresh, confs)
+            # All of them again, those of earlier queries too: the token has grown, and the record is going to say so of every root.
+            with self._lock:
+                every = {**self._claimed, **fresh}
+            answers = self._answers(every, _confs(every))
         if fresh:
             with self._lock:
                 self._claimed.update(fresh)
@@ -87,7 +87,8 @@ class RootClaims:
     def forget(self, roots: Collection[str]) -> None:
         """No query uses these any more: one that does later claims them again."""
         with self._lock:
-            self._claimed.difference_update(roots)
+            for root in roots:
+                self._claimed.pop(root, None)
 
     def _stop_if_revoked(self, why: str) -> None:
         if self._gatekeeper.standing() is State.REVOKED:
@@ -101,6 +102,11 @@ class RootClaims:
             return dict(json.loads(self._jvm.dev.understudy.fence.Fence.claim(root, confs[roots[root]], recorded)))
 
         return dict(zip(roots, call_each(claim, list(roots), at_most=8), strict=True))
+
+
+def _confs(roots: Mapping[str, Any]) -> dict[Any, Any]:
+    """The Hadoop configuration of each session, new."""
+    return {each: each._jsparkSession.sessionState().newHadoopConf() for each in dict.fromkeys(roots.values())}  # noqa: SLF001
 
 
 def refusal(jvm: Any) -> UnderstudyError | None:
