@@ -20,11 +20,12 @@ from understudy.events import Log
 from understudy.fencing.gate import GateReader, GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.ha.generation import Generation
+from understudy.ha.job import Status
 from understudy.ha.replicas import Replica as Standby
-from understudy.messages import ClaimRefused, Message, Roots, Standing, Started
+from understudy.messages import ClaimRefused, Ended, Message, Roots, Standing, Started
 from understudy.settings import Timings
 from understudy.supervisor import seat
-from understudy.supervisor.happenings import Died, Happening, Heard, Led, Lost, RestartDue
+from understudy.supervisor.happenings import Died, Exited, Happening, Heard, Led, Lost, RestartDue, Stop
 from understudy.supervisor.places import here
 from understudy.supervisor.replica import Replica
 from understudy.supervisor.settings import RunSettings
@@ -37,6 +38,8 @@ class Process:
     gate: GateWriter
     said: list[Message] = field(default_factory=list)
     killed_because: str = ""
+    ended: Ended | None = None
+    memory_was_short: bool = False
 
     def show(self, view: View) -> None:
         self.gate.publish(view)
@@ -54,6 +57,11 @@ class Process:
 
     async def bury(self) -> None:
         self.show(View(State.REVOKED, self.gate.view.token))
+
+    async def end_by_handler(self, patience: float) -> bool:
+        """Its script has no handler of SIGTERM."""
+        del patience
+        return False
 
 
 @dataclass(eq=False)
@@ -204,6 +212,44 @@ def test_no_gate_opens_under_a_grant_that_was_given_back(tmp_path: Path) -> None
         assert not bench.replica._seat.open(grant)
         assert not bench.replica._seat.start_leading(grant)
         assert bench.standing is State.STANDBY
+
+    on(tmp_path, script)
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["not heard yet", "being buried"])
+def test_a_script_that_has_come_to_its_end_is_finished_although_the_replica_is_told_to_stop(
+    tmp_path: Path, answered: bool
+) -> None:
+    """The last it was to hear was in the queue behind the stop, and a successor ran the whole script again."""
+
+    async def script(bench: Bench) -> None:
+        bench.grant(3)
+        await bench.answer(Led)
+        bench.driver.ended = Ended(0, "", asked=True)
+        bench.replica._drivers._overhear_end(bench.driver, 0)  # type: ignore[arg-type]
+        if answered:
+            await bench.answer(Exited)
+        assert await bench.replica._answer(Stop("SIGTERM")) == 0
+        job = await bench.replica._jobs.read()
+        assert job is not None
+        assert job.status is Status.FINISHED
+
+    on(tmp_path, script)
+
+
+def test_a_script_that_a_stop_has_ended_is_not_finished(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        bench.grant(3)
+        await bench.answer(Led)
+        stop = asyncio.create_task(bench.replica._answer(Stop("SIGTERM")))
+        await asyncio.sleep(0)
+        bench.driver.ended = Ended(0, "", asked=True)
+        bench.replica._drivers._overhear_end(bench.driver, 0)  # type: ignore[arg-type]
+        bench.replica._drivers._suspended.set()
+        assert await stop == 0
+        job = await bench.replica._jobs.read()
+        assert job is not None
+        assert job.status is not Status.FINISHED
 
     on(tmp_path, script)
 

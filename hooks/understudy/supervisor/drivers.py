@@ -17,6 +17,7 @@ from understudy.clock import Clock, instant
 from understudy.election.facts import Grant
 from understudy.errors import DocumentError, LeadershipLost, UnderstudyError
 from understudy.events import Log
+from understudy.fencing.token import Token
 from understudy.ha.job import Job, JobStore
 from understudy.ha.replicas import lacks_queries
 from understudy.messages import (
@@ -105,7 +106,7 @@ class Drivers:
             fence_jar,
             term,
             self._overhear,
-            lambda driver, status: happen(Exited(driver, status)),
+            self._overhear_end,
             health.fence.follow,
         )
         self._tasks = tasks
@@ -120,6 +121,7 @@ class Drivers:
         self._suspended = asyncio.Event()
         self._unnoted = ""  # what was said last of why something is not in the job's document
         self._standby_failures = 0
+        self._completed: Token | None = None  # the leader under which a script has come to its end
         self.came_up = False  # whether this replica's script has ever come as far as the gate
 
     # Its start.
@@ -360,9 +362,19 @@ class Drivers:
         self._ready(False)
         await self.seat.clear()
 
+    @property
+    def completed(self) -> bool:
+        """Whether the script has come to its end under this leader, though its end may wait in the queue or for its burial."""
+        return self._term.epoch is not None and self._completed == self._term.token
+
+    def _overhear_end(self, driver: Driver, status: int) -> None:
+        if self._term.epoch is not None and isinstance(_end(driver, status), Completed):
+            self._completed = self._term.token
+        self._happen(Exited(driver, status))
+
     async def exited(self, driver: Driver, status: int) -> None:
         """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
-        end = how_it_ended(driver.ended, status, driver.killed_because, memory_was_short=driver.memory_was_short)
+        end = _end(driver, status)
         await self.bury(by_itself=self._term.epoch is None)
         match end:
             case Refused(error) if self._term.epoch is not None or self._leader_elsewhere() is None:
@@ -382,3 +394,7 @@ class Drivers:
         else:
             self._log.say("driver-died", reason, epoch=self._term.epoch)
             self._happen(Died(reason, self._term.token))
+
+
+def _end(driver: Driver, status: int) -> Completed | Refused | Failed:
+    return how_it_ended(driver.ended, status, driver.killed_because, memory_was_short=driver.memory_was_short)

@@ -492,6 +492,10 @@ class Replica:
     async def _stop(self, why: str) -> int:
         """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
         self._log.say("stopping", f"told to by {why}", epoch=self._term.epoch)
+        if self._drivers.completed:
+            # what waits in the queue is answered no more, and a successor would run the whole script again
+            with suppress(DocumentError):
+                return await self._end_job(Status.FINISHED, "the script ended") or 0
         if self._term.grant is not None or self._term.epoch is not None:
             looking = asyncio.create_task(self._roster.successor())
             if self._term.epoch is not None:  # else granted, and not begun
