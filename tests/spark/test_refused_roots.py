@@ -42,3 +42,13 @@ def test_a_batch_into_another_jobs_sink_and_a_checkpoint_that_is_gone_are_refuse
         assert (ended.code, ended.fatal) == (5, True), "the next driver would meet the same"
         assert "job k of cluster other" in ended.error
         assert "only jobs that append in batches may share a directory" in ended.error
+
+
+def test_a_script_that_logs_the_refusal_and_ends_well_has_not_written_its_rows_and_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "streamed" / "_spark_metadata").mkdir(parents=True)
+    seize(tmp_path / "streamed", token(9), cluster="other", job="k")
+    with Rig(tmp_path, SCRIPT.split("rows =", maxsplit=1)[0]) as leader:
+        leader.lead(epoch=3)
+        ended = leader.wait_for(Ended)
+        assert "told" in leader.text()
+        assert (ended.code, ended.fatal) == (5, True), "or the job were FINISHED"

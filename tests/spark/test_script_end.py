@@ -14,7 +14,7 @@ import pytest
 from tests.spark.replicas import Replicas, everything_once, said
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.messages import Attached, Ended, StillRunning
+from understudy.messages import Attached, Ended, Standing, StillRunning
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,6 +50,45 @@ def test_a_script_ends_after_its_last_thread_and_its_exit_handlers_and_what_it_w
         (tmp_path / "handler-may-end").touch()
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
         assert rig.process.wait(60) == 0
+
+
+LOGS_THE_START = """
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.getOrCreate()
+rows = spark.readStream.schema("id LONG").json("in")
+query = rows.writeStream.option("checkpointLocation", "checkpoint").format("noop").start()
+try:
+    query.awaitTermination()
+except Exception as error:
+    print("logged", type(error).__name__, flush=True)
+"""
+
+
+def test_a_script_that_logs_why_no_query_of_it_could_start_is_not_finished(tmp_path: Path) -> None:
+    """Under plain Spark, as under a leader, ``start()`` itself raises; a standby's stand-in raises where it is first asked."""
+    (tmp_path / "in").mkdir()
+    with Rig(tmp_path, LOGS_THE_START) as rig:
+        rig.wait_for(Standing)
+        (tmp_path / "checkpoint").write_text("no directory")
+        rig.lead()
+        ended = rig.wait_for(Ended)
+        assert "logged" in rig.text()
+        assert (ended.code, ended.fatal) == (1, False)
+        assert "the last end of a query was an exception" in ended.error
+
+
+SILENT = """
+import sys
+import understudy
+with understudy.current().step():
+    sys.stdout = sys.stderr = None
+"""
+
+
+def test_a_script_without_streams_ends_as_any_other(tmp_path: Path) -> None:
+    with Rig(tmp_path, SILENT) as rig:
+        rig.lead()
+        assert rig.wait_for(Ended) == Ended(0, "", asked=True)
 
 
 OS_EXIT = """

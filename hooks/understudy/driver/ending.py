@@ -123,8 +123,9 @@ class Ending:
             self._said.set()
         _flush()
         outcome = self._judged()
-        if outcome.code != 0 and not outcome.fatal and self._stage is not None:
-            refused = self._stage.refusal  # whatever the script made of it: the next driver would meet the same
+        if not outcome.fatal and self._stage is not None:
+            # whatever the script made of it, a swallowed one with exit code 0 included: its rows are not there, nor would be
+            refused = self._stage.refusal
             outcome = outcome if refused is None else Outcome.of(refused)
         asked = self._stage is not None and self._stage.gatekeeper.asked
         self._say(Ended(outcome.code, outcome.error, asked, outcome.fatal))
@@ -210,8 +211,9 @@ def _flush() -> None:
     """A reader of our output that is gone costs no job its end: what cannot be written any more goes nowhere."""
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except (OSError, ValueError):
+            if stream is not None:  # a script may have put anything there
+                stream.flush()
+        except Exception:  # noqa: BLE001
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1 if stream is sys.stdout else 2)
             os.close(nowhere)

@@ -103,12 +103,9 @@ class Deferred:
     claimed: tuple[str, ...] = ()  # the roots that were claimed for it
 
     def failure(self) -> BaseException | None:
-        """The exception that was its end, if that was one; ``None`` while it runs. Asks the JVM.
-
-        A start that failed is none once the script was told of it, which went on, as where ``start()`` itself raises.
-        """
+        """The exception that was its end, or its start, if that was one; ``None`` while it runs. Asks the JVM."""
         if self.query is None:
-            return None if self.told else self.error
+            return self.error
         if self.context_stopped or self.query.isActive:
             return None
         return self.query.exception()

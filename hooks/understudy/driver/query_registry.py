@@ -139,9 +139,13 @@ class QueryRegistry:
 def failed_last(queries: Sequence[Deferred]) -> dict[str, str]:
     """By name, the first line of what ended a query, of those whose last end was an exception.
 
-    Of a query that was started again the last start counts.
+    Of a query that was started again the last start counts. One that Spark refused beside another of its name or checkpoint has
+    not begun, once the script knows: it went on, as where ``start()`` itself raises.
     """
-    last = [each for number, each in enumerate(queries) if not any(map(_replacing(each), queries[number + 1 :]))]
+    begun = [
+        each for number, each in enumerate(queries) if not (each.told and any(map(each.excludes, queries[:number])))
+    ]
+    last = [each for number, each in enumerate(begun) if not any(map(_replacing(each), begun[number + 1 :]))]
     return {each.name: first_line(error) for each in last if (error := each.failure()) is not None}
 
 
