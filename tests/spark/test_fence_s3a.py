@@ -248,7 +248,7 @@ def test_what_exists_and_cannot_be_looked_at_may_be_ones_own_and_is_no_conflict(
         verb, path, _ = line.split(" ")
         if not path.endswith(entry):
             return "pass"
-        return "502" if verb == "HEAD" else first.pop() if first and verb == "PUT" else "pass"
+        return "403" if verb == "HEAD" else first.pop() if first and verb == "PUT" else "pass"
 
     out = one.open(f"{root}/offsets/0")
     proxy.rule = blind
@@ -424,6 +424,19 @@ def test_a_server_that_does_not_answer_is_given_the_write_time_out_and_no_second
     closing.join(14)  # S3A would raise a time-out of 2 s to 15
     assert not closing.is_alive()
     assert len(proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0")) == 1
+
+
+@pytest.mark.parametrize("verb", ["HEAD", "DELETE"])
+def test_what_may_be_done_twice_is_sent_again_when_no_answer_came_in_time(one: Driver, root: str, verb: str) -> None:
+    """A machine that was busy for two seconds cost a driver, which plain Spark would have waited for."""
+    proxy = one.extra["proxy"]
+    one.claim(root)
+    one.write(f"{root}/offsets/0")
+    lost = [verb]
+    proxy.rule = lambda line: "hang" if lost and line.startswith(verb) and lost.pop() else "pass"
+    one.manager(f"{root}/offsets").delete(one.path(f"{root}/offsets/0"))
+    assert not lost
+    assert not stored(one, f"{root}/offsets/0").exists()
 
 
 def test_nothing_is_sent_after_the_gate_closed(one: Driver, root: str) -> None:

@@ -3,6 +3,7 @@ package dev.understudy.fence;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.NoRouteToHostException;
+import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
 
 /** What a failed request to an object store tells about whether it was done. */
@@ -11,7 +12,9 @@ enum Failure {
     NOT_DONE,
     /** Over, and perhaps done: the server answered that something went wrong inside. A look tells, for nothing is under way. */
     OVER,
-    /** Nothing is known: no answer came, or one that leaves it open. It may have been done, or may be yet. */
+    /** No answer came in time, or a proxy's, and what is behind that may be at work still: it may have been done, or may be yet. */
+    UNANSWERED,
+    /** Anything else, as an answer that says no, or a connection that broke. */
     UNKNOWN;
 
     /** The pure part of every decision to try again. */
@@ -21,6 +24,9 @@ enum Failure {
                     || each instanceof NoRouteToHostException
                     || each instanceof UnknownHostException) {
                 return NOT_DONE; // a connection that was made and broke is a plain SocketException
+            }
+            if (each instanceof SocketTimeoutException) {
+                return UNANSWERED; // S3A's for a call that took too long is one of these
             }
         }
         return of(answered(failure));
@@ -40,7 +46,8 @@ enum Failure {
             // 409: another conditional write of this very object was being done; S3 asks to send the request again
             case 409, 429, 503 -> NOT_DONE;
             case 500 -> OVER;
-            default -> UNKNOWN; // 502 and 504 are a proxy's, and what is behind it may be at work still
+            case 502, 504 -> UNANSWERED;
+            default -> UNKNOWN;
         };
     }
 

@@ -253,7 +253,7 @@ public final class Fence {
      */
     static boolean admit(Root root, String op, String path, boolean readClaim) throws IOException {
         Attached me = require(op, path);
-        Retries retries = new Retries();
+        Retries retries = Retries.ofRepeatable();
         while (true) {
             Gate.View view = retries.uncounted(() -> awaitOpen(me, root, op, path));
             if (root.claimable()) {

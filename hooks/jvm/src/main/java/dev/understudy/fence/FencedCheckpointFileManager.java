@@ -114,7 +114,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         try {
             Root root = Fence.onDriver() ? Fence.rootOf(files, target, conf, false) : null;
             String name = Roots.key(files, target);
-            Retries retries = new Retries();
+            Retries retries = Retries.ofRepeatable(); // what is gone is gone twice
             boolean deleted = false;
             while (!deleted) {
                 retries.uncounted(() -> root != null && Fence.admit(root, "delete", name, true));
@@ -360,7 +360,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
             boolean looked = false;
             if (Failure.of(failure) != Failure.NOT_DONE) {
                 try {
-                    if (Retries.reading(() -> ObjectStore.wroteIt(writer, target, nonce))) {
+                    if (ObjectStore.wroteIt(writer, target, nonce)) {
                         return true;
                     }
                     looked = true;

@@ -20,12 +20,27 @@ final class Retries {
         T send() throws IOException;
     }
 
+    private final boolean repeatable;
     private long end = System.nanoTime() + PATIENCE_NANOS;
     private int failures;
 
-    /** Whether a request that failed so may be sent again. */
+    /** Of a write that may be done once. */
+    Retries() {
+        this(false);
+    }
+
+    private Retries(boolean repeatable) {
+        this.repeatable = repeatable;
+    }
+
+    /** Of what may be done twice, and so is sent again although nobody knows what came of it: reads, deletes, claims. */
+    static Retries ofRepeatable() {
+        return new Retries(true);
+    }
+
+    /** Whether a write that failed so may be sent again. */
     static boolean allow(Failure failure) {
-        return failure != Failure.UNKNOWN;
+        return failure == Failure.NOT_DONE || failure == Failure.OVER;
     }
 
     /** What waits for the gate, and its time does not count: a leader that was parked for minutes has met no failure meanwhile. */
@@ -38,7 +53,9 @@ final class Retries {
 
     /** Returns after a pause if the request may be sent again, else throws {@code failure}. */
     void pause(IOException failure) throws IOException {
-        if (!allow(Failure.of(failure)) || System.nanoTime() >= end) {
+        Failure kind = Failure.of(failure);
+        boolean allowed = allow(kind) || (repeatable && kind == Failure.UNANSWERED);
+        if (!allowed || System.nanoTime() >= end) {
             throw failure;
         }
         try {
@@ -59,7 +76,7 @@ final class Retries {
 
     /** For what changes nothing that counts: needs no gate. */
     static <T> T reading(Request<T> request) throws IOException {
-        Retries retries = new Retries();
+        Retries retries = ofRepeatable();
         while (true) {
             try {
                 return request.send();
