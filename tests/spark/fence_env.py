@@ -25,6 +25,7 @@ from typing import Any
 
 import hypothesis  # noqa: F401 - its pytest plugin would import it at the end, in the middle of py4j's finalizers
 import pyspark
+from py4j.finalizer import ThreadSafeFinalizer
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
 
@@ -194,7 +195,11 @@ class Driver:
     def stop(self) -> None:
         """Kills the session: the parent, the JVM, and whatever they started."""
         gc.collect()  # py4j's finalizers run while there is a JVM to tell, not whenever the collector feels like it
+        client = self.gateway._gateway_client
         self.gateway.close()
+        ours = f"{client.address}{client.port}"
+        for key in [each for each in ThreadSafeFinalizer.finalizers if each.startswith(ours)]:
+            ThreadSafeFinalizer.remove_finalizer(key)  # of what is still referred to, as by this very object
         for pid in (self.pid, self.process.pid):
             try:
                 os.kill(pid, signal.SIGKILL)
