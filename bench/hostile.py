@@ -48,6 +48,12 @@ DISK = 256 << 20
 #: Seconds between two looks at what everything holds.
 LOOK = 30.0
 
+#: What Spark keeps for its own pages of what is over grows for half an hour under its defaults, and would hide what we leak.
+PAGES = {
+    f"spark.{name}": "50"
+    for name in ("sql.ui.retainedExecutions", "ui.retainedJobs", "ui.retainedStages", "ui.retainedTasks")
+}
+
 #: What may be there more at the end of the calm than at its beginning: medians of its first and last third.
 TOLERATED: Mapping[str, float] = {"descriptors": 8, "threads": 8, "heap_mb": 12, "disk_mb": 4}
 
@@ -69,6 +75,7 @@ class Hostile(Production):
             for name, value in s3.settings(self.port).items()
             for part in ("--conf", f"spark.hadoop.{name}={value}")
         ]
+        store += [part for name, value in PAGES.items() for part in ("--conf", f"{name}={value}")]
         jars = ["--driver-class-path", f"{s3.s3a_jars()}/*"]
         job = [script, "--input", source, "--output", f"s3a://{s3.BUCKET}/flights"]
         return [*before, *jars, *store, *job]
@@ -127,9 +134,12 @@ class Watch:
         )
 
     def growth(self, since: float) -> dict[str, float]:
-        """Per quantity: the median of the last third of the looks of the last leader since then, less that of the first third."""
-        last = self.looks[-1].leader if self.looks else 0
-        series = [each for each in self.looks if each.at >= since and each.leader == last]
+        """Per quantity: the median of the last third of the looks since then, less that of the first third; of the leader that
+        led longest, for one that has just begun fills its pools.
+        """
+        calm = [each for each in self.looks if each.at >= since]
+        led = Counter(each.leader for each in calm)
+        series = [each for each in calm if led[each.leader] == max(led.values())]
         third = len(series) // 3
         if not third:
             return {}
