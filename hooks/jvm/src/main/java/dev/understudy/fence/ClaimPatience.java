@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
  * How long a store may be out of reach before a claim fails, and with it the driver. After an outage leaders and stores come back
  * in any order, and a driver that gives up takes far longer to be back.
  */
-final class ClaimPatience {
+final class ClaimPatience extends Patience {
     private static final long ANY_NANOS = 5_000_000_000L;
     private static final long TIMEOUTS = 3;
     /** What a store gets that answers that it is too busy, or that takes no connection. */
@@ -17,19 +17,10 @@ final class ClaimPatience {
 
     private static final long PAUSE_MILLIS = 200;
 
-    private long began = System.nanoTime();
     private final long patience;
 
     ClaimPatience(long writeTimeoutMillis) {
         patience = Math.max(ANY_NANOS, TimeUnit.MILLISECONDS.toNanos(TIMEOUTS * writeTimeoutMillis));
-    }
-
-    /** As {@link Retries#uncounted}. */
-    <T> T uncounted(Retries.Request<T> wait) throws IOException {
-        long from = System.nanoTime();
-        T answer = wait.send();
-        began += System.nanoTime() - from;
-        return answer;
     }
 
     /** Returns after a pause if the claim may be tried again, else throws {@code failure}. */
@@ -37,7 +28,7 @@ final class ClaimPatience {
         // a time-out is an InterruptedIOException as well, and no request to stop
         boolean stopped = failure instanceof InterruptedIOException && !(failure instanceof SocketTimeoutException);
         long limit = Retries.allow(Failure.of(failure)) ? Math.max(BUSY_NANOS, patience) : patience;
-        if (stopped || System.nanoTime() - began >= limit) {
+        if (stopped || spent() >= limit) {
             throw failure;
         }
         try {

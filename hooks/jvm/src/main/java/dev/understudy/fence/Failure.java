@@ -19,17 +19,16 @@ enum Failure {
 
     /** The pure part of every decision to try again. */
     static Failure of(Throwable failure) {
+        boolean late = false;
         for (Throwable each = failure; each != null; each = each.getCause() == each ? null : each.getCause()) {
             if (each instanceof ConnectException
                     || each instanceof NoRouteToHostException
                     || each instanceof UnknownHostException) {
                 return NOT_DONE; // a connection that was made and broke is a plain SocketException
             }
-            if (each instanceof SocketTimeoutException) {
-                return UNANSWERED; // S3A's for a call that took too long is one of these
-            }
+            late |= each instanceof SocketTimeoutException; // S3A's for a call that took too long is one of these
         }
-        return of(answered(failure));
+        return late ? UNANSWERED : of(answered(failure));
     }
 
     /** The HTTP status that the server answered with; 0 if no answer is known. */

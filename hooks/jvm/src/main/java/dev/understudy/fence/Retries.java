@@ -11,7 +11,7 @@ import java.util.concurrent.TimeUnit;
  * <p>Whoever writes asks the gate and the claim before <em>each</em> attempt. Seen without it: plain Spark met nine answers of
  * 503 and went on, while each of six ended a driver of ours.
  */
-final class Retries {
+final class Retries extends Patience {
     private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(60);
     private static final long FIRST_PAUSE_MILLIS = 50;
     private static final long LONGEST_PAUSE_MILLIS = 2_000;
@@ -21,7 +21,6 @@ final class Retries {
     }
 
     private final boolean repeatable;
-    private long end = System.nanoTime() + PATIENCE_NANOS;
     private int failures;
 
     /** Of a write that may be done once. */
@@ -43,19 +42,11 @@ final class Retries {
         return failure == Failure.NOT_DONE || failure == Failure.OVER;
     }
 
-    /** What waits for the gate, and its time does not count: a leader that was parked for minutes has met no failure meanwhile. */
-    <T> T uncounted(Request<T> wait) throws IOException {
-        long began = System.nanoTime();
-        T answer = wait.send();
-        end += System.nanoTime() - began;
-        return answer;
-    }
-
     /** Returns after a pause if the request may be sent again, else throws {@code failure}. */
     void pause(IOException failure) throws IOException {
         Failure kind = Failure.of(failure);
         boolean allowed = allow(kind) || (repeatable && kind == Failure.UNANSWERED);
-        if (!allowed || System.nanoTime() >= end) {
+        if (!allowed || spent() >= PATIENCE_NANOS) {
             throw failure;
         }
         try {
