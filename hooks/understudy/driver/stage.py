@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +83,8 @@ class Stage:
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
         self._claims = RootClaims(gatekeeper, fence_check, say)
-        self._starting: Counter[str] = Counter()  # roots of starts under way, with `_roots_lock`
-        self._roots_lock = threading.Lock()
+        self._starting: dict[int, Deferred] = {}  # by id(): a leader's, not in the registry yet
+        self._roots_lock = threading.Lock()  # what is claimed for whom does not change while roots are forgotten
         self._running = QueryCount(self.registry.state, lambda now: say(Running(now.running, dict(now.failed))))
 
     def attached(self, jvm: Any) -> None:
@@ -112,34 +111,22 @@ class Stage:
         self.gatekeeper.pass_through()
         self._advise(deferred)
         began = time.monotonic()
-        with self._using(deferred):
+        self._starting[id(deferred)] = deferred
+        try:
             claimed = self._begin([deferred])
             if deferred.error is not None:
                 raise deferred.error
             with self._roots_lock:
                 held = self._held()
                 first = self.registry.add_started(deferred)
-                self._forget(held - self._held() - self._starting.keys(), deferred.session)
+                self._forget(held - self._held(), deferred.session)
+        finally:
+            del self._starting[id(deferred)]
         if first:
             self._say(Started(1, claimed, time.monotonic() - began))
             threading.Thread(target=self._first_commit, args=(began,), name="first-commit", daemon=True).start()
         self._watch([deferred])
         return self._stand_in(deferred)
-
-    @contextmanager
-    def _using(self, deferred: Deferred) -> Iterator[None]:
-        """What this start claims is not forgotten before its query is in the registry, whatever else ends meanwhile."""
-        roots: list[str] = []
-        with suppress(Exception):  # whatever is wrong with its directories, the start tells
-            roots = deferred.roots
-        with self._roots_lock:
-            self._starting.update(roots)
-        try:
-            yield
-        finally:
-            with self._roots_lock:
-                self._starting.subtract(roots)
-                self._starting = +self._starting
 
     def _stand_in(self, deferred: Deferred) -> StandIn:
         return StandIn(
@@ -275,8 +262,10 @@ class Stage:
         try:
             sessions: dict[str, Any] = {}
             for each in deferred:
-                each.claimed = tuple(each.roots)
-                sessions |= dict.fromkeys(each.claimed, each.session)
+                roots = tuple(each.roots)
+                with self._roots_lock:
+                    each.claimed = roots
+                sessions |= dict.fromkeys(roots, each.session)
             self._claims.claim({root: sessions[root] for root in sorted(sessions)})
             for each in deferred:
                 each.count_ungated(self._jvm)
@@ -321,7 +310,7 @@ class Stage:
             deferred.begun.set()
 
     def _held(self) -> set[str]:
-        return {root for each in self.registry.queries() for root in each.claimed}
+        return {root for each in (*self.registry.queries(), *self._starting.copy().values()) for root in each.claimed}
 
     def _forget(self, roots: set[str], session: Any) -> None:
         """Used by no query any more: whoever writes there again claims again."""
