@@ -70,15 +70,11 @@ class Hostile(Production):
 
     def command(self, index: int) -> list[str]:
         *before, script, _, source, _, _ = super(Hostile, self).command(index)
-        store = [
-            part
-            for name, value in s3.settings(self.port).items()
-            for part in ("--conf", f"spark.hadoop.{name}={value}")
-        ]
-        store += [part for name, value in PAGES.items() for part in ("--conf", f"{name}={value}")]
+        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(self.port).items()} | PAGES
+        options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         jars = ["--driver-class-path", f"{s3.s3a_jars()}/*"]
         job = [script, "--input", source, "--output", f"s3a://{s3.BUCKET}/flights"]
-        return [*before, *jars, *store, *job]
+        return [*before, *jars, *options, *job]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +134,8 @@ class Watch:
         led longest, for one that has just begun fills its pools.
         """
         calm = [each for each in self.looks if each.at >= since]
-        led = Counter(each.leader for each in calm)
-        series = [each for each in calm if led[each.leader] == max(led.values())]
+        longest = [leader for leader, _ in Counter(each.leader for each in calm).most_common(1)]
+        series = [each for each in calm if each.leader in longest]
         third = len(series) // 3
         if not third:
             return {}
