@@ -28,7 +28,7 @@ def test_a_directory_that_is_streamed_may_grow_and_shrink_unless_a_query_joins_i
 ) -> None:
     place = tmp_path / "in"
     write(place / "1.json", "a")
-    reads = jvm(spark).dev.understudy.rehearsal.StaticReads()
+    reads = jvm(spark).dev.understudy.rehearsal.BatchInputs()
     known: Any = spark.read.json(str(place))
     reads.add(known._jdf)
     assert reads.changed() == ""
@@ -50,7 +50,7 @@ def test_only_what_a_glob_streams_may_change(spark: SparkSession, tmp_path: Path
     place = tmp_path / "lake"
     write(place / "day=1" / "part-1.json", "a")
     write(place / "day=1" / "names.json", "b")
-    reads = jvm(spark).dev.understudy.rehearsal.StaticReads()
+    reads = jvm(spark).dev.understudy.rehearsal.BatchInputs()
     known: Any = spark.read.json(str(place))
     reads.add(known._jdf)
     rows: Any = spark.readStream.schema("k string, v int").json(f"{place}/day=*/{{part,more}}-*.json")

@@ -237,7 +237,7 @@ def _patch_reads(stage: Stage) -> None:
 
         return call
 
-    for owner in (DataFrameReader, DataStreamReader):  # what is streamed may change under a standby; see StaticReads
+    for owner in (DataFrameReader, DataStreamReader):  # what is streamed may change under a standby; see BatchInputs
         for name in _READERS:
             if name in vars(owner):
                 setattr(owner, name, remembered(vars(owner)[name]))

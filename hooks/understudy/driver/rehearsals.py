@@ -75,7 +75,7 @@ class Rehearsals:
         self._playing = False
         self._thread: threading.Thread | None = None
         self._looker: threading.Thread | None = None
-        self._reads: Any = None  # the JVM's StaticReads, from the first frame on
+        self._reads: Any = None  # the JVM's BatchInputs, from the first frame on
 
     def add(self, deferred: Deferred) -> None:
         with self._lock:
@@ -126,7 +126,7 @@ class Rehearsals:
         """The script has made a frame that may read files in batch."""
         with self._lock:
             if self._reads is None:
-                self._reads = frame.sparkSession._jvm.dev.understudy.rehearsal.StaticReads()  # type: ignore[union-attr] # noqa: SLF001
+                self._reads = frame.sparkSession._jvm.dev.understudy.rehearsal.BatchInputs()  # type: ignore[union-attr] # noqa: SLF001
         self._reads.add(frame._jdf)  # noqa: SLF001
 
     def cancel(self) -> None:

@@ -39,7 +39,7 @@ def advice(deferred: Deferred) -> str:
         kept.append(f"{session.conf.get(_PARTITIONS)} shuffle partitions ({_PARTITIONS})")
     if not chosen.containsKey(_PROVIDER):
         kept.append(f"the state store {session.conf.get(_PROVIDER).rpartition('.')[2]} ({_PROVIDER})")
-    if not kept or not session._jvm.dev.understudy.rehearsal.KeptState.of(deferred.writer._jwrite):  # noqa: SLF001
+    if not kept or not session._jvm.dev.understudy.rehearsal.StatefulPlans.of(deferred.writer._jwrite):  # noqa: SLF001
         return ""
     offsets = session._jvm.org.apache.hadoop.fs.Path(f"{deferred.checkpoint}/offsets")  # noqa: SLF001
     if offsets.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(offsets):  # noqa: SLF001

@@ -35,7 +35,7 @@ public final class Fence {
             String lock,
             FenceLog log,
             long writeTimeoutMillis,
-            Roots roots) {
+            ClaimRegistry roots) {
         Claim claim(long token) {
             return new Claim(token, holder, cluster, job, lock);
         }
@@ -72,7 +72,7 @@ public final class Fence {
         FenceLog log = new FenceLog(logPath, Counters.map(Counters.of(gate.path())));
         HaltingThread halting = new HaltingThread(gate, holder, log);
         attached = new Attached(
-                arguments, gate, holder, cluster, job, lockKind, log, writeTimeoutMillis, new Roots());
+                arguments, gate, holder, cluster, job, lockKind, log, writeTimeoutMillis, new ClaimRegistry());
         halting.start();
     }
 
@@ -104,7 +104,7 @@ public final class Fence {
         Path path = new Path(root);
         FileSystem files = path.getFileSystem(conf);
         ClaimPatience patience = new ClaimPatience(me.writeTimeoutMillis);
-        Root claimed = named(me, files, path, conf, patience);
+        ClaimedDirectory claimed = named(me, files, path, conf, patience);
         if (!claimed.claimable()) {
             throw new IOException(root + ": no claim is possible on " + files.getScheme()
                     + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
@@ -125,7 +125,7 @@ public final class Fence {
     }
 
     /** Where no standby has prepared it, this asks the store for the first time. */
-    private static Root named(Attached me, FileSystem files, Path path, Configuration conf, ClaimPatience patience)
+    private static ClaimedDirectory named(Attached me, FileSystem files, Path path, Configuration conf, ClaimPatience patience)
             throws IOException {
         while (true) {
             try {
@@ -146,7 +146,7 @@ public final class Fence {
     /** Lets go of what is known of {@code root}: the queries that used it have ended. Its claim stays. */
     public static void forget(String root, Configuration conf) throws IOException {
         Path path = new Path(root);
-        require("forget", root).roots.forget(Roots.key(path.getFileSystem(conf), path));
+        require("forget", root).roots.forget(ClaimRegistry.key(path.getFileSystem(conf), path));
     }
 
     /** JSON of why no driver can work here: {@code kind} (foreign, unfit), {@code where}, {@code what}; empty if one can. */
@@ -154,7 +154,7 @@ public final class Fence {
         return Refusal.noted();
     }
 
-    private static Claims.Outcome attempt(Attached me, Root root, long token, long recorded) throws IOException {
+    private static Claims.Outcome attempt(Attached me, ClaimedDirectory root, long token, long recorded) throws IOException {
         Claims.Outcome outcome = root.claim(me.claim(token), recorded, () -> isOpen(me.gate.read(), token));
         if (outcome.verdict().refused()) {
             me.refused(token, "claim", root.key, outcome.verdict().reason);
@@ -236,13 +236,13 @@ public final class Fence {
         return me == null ? DEFAULT_WRITE_TIMEOUT_MILLIS : me.writeTimeoutMillis;
     }
 
-    /** The claimed root above {@code path}, or the one its place suggests; see {@link Roots}. Driver only. */
-    static Root rootOf(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
+    /** The claimed root above {@code path}, or the one its place suggests; see {@link ClaimRegistry}. Driver only. */
+    static ClaimedDirectory rootOf(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
         return require("create", path.toString()).roots.above(files, path, conf, sink);
     }
 
-    /** The root of what a batch writes to {@code path}; see {@link Roots#output}. Driver only. */
-    static Root outputOf(FileSystem files, Path path, Configuration conf) throws IOException {
+    /** The root of what a batch writes to {@code path}; see {@link ClaimRegistry#output}. Driver only. */
+    static ClaimedDirectory outputOf(FileSystem files, Path path, Configuration conf) throws IOException {
         Attached me = require("write", path.toString());
         return me.roots.output(files, path, conf, me.cluster, me.job);
     }
@@ -251,7 +251,7 @@ public final class Fence {
      * Returns when this process may do {@code op} on {@code path} now: gate open, and with {@code readClaim} the claim read
      * and ours; always true. The gate is asked last, so a freeze while the claim is read is seen.
      */
-    static boolean admit(Root root, String op, String path, boolean readClaim) throws IOException {
+    static boolean admit(ClaimedDirectory root, String op, String path, boolean readClaim) throws IOException {
         Attached me = require(op, path);
         Retries retries = Retries.ofRepeatable();
         while (true) {
@@ -278,14 +278,14 @@ public final class Fence {
         }
     }
 
-    private static Claims.Verdict standing(Attached me, Root root, long token, boolean readClaim) throws IOException {
+    private static Claims.Verdict standing(Attached me, ClaimedDirectory root, long token, boolean readClaim) throws IOException {
         boolean ours = root.token() == token && (!readClaim || root.stands(token));
         // no claim yet, a new token in the page, or something else stands: claiming tells which
         return ours ? Claims.Verdict.REPEAT : attempt(me, root, token, Claims.UNRECORDED).verdict();
     }
 
     /** Like {@link #admit} for the offsets of a batch; waits while batches are held and then marks it in flight. */
-    static void admitBatch(Root root, long batch, String path, boolean readClaim) throws IOException {
+    static void admitBatch(ClaimedDirectory root, long batch, String path, boolean readClaim) throws IOException {
         while (true) {
             admit(root, "create", path, readClaim);
             synchronized (HOLD) {
@@ -302,18 +302,18 @@ public final class Fence {
         }
     }
 
-    static void batchEnded(Root root, long batch) {
+    static void batchEnded(ClaimedDirectory root, long batch) {
         root.inFlight.ended(batch);
         synchronized (HOLD) {
             HOLD.notifyAll();
         }
     }
 
-    static void landed(Root root, String op, String path) {
+    static void landed(ClaimedDirectory root, String op, String path) {
         say(root, op, path, FenceLog.ACCEPTED, "");
     }
 
-    static void say(Root root, String op, String path, String outcome, String reason) {
+    static void say(ClaimedDirectory root, String op, String path, String outcome, String reason) {
         Attached me = attached;
         if (me == null || !(root.claimable() || root.remote())) { // a temporary checkpoint is of no interest to anybody
             return;
@@ -338,7 +338,7 @@ public final class Fence {
     }
 
     /** Waits for an open gate. A closed one is waited for until the park deadline, a standby's without limit. */
-    private static Gate.View awaitOpen(Attached me, Root root, String op, String path) throws IOException {
+    private static Gate.View awaitOpen(Attached me, ClaimedDirectory root, String op, String path) throws IOException {
         long nextLook = System.nanoTime();
         long lastToken = Math.max(0, root.token());
         Gate.View last = null;
@@ -374,7 +374,7 @@ public final class Fence {
         }
     }
 
-    private static Claims.Verdict objection(Root root, Claim mine) {
+    private static Claims.Verdict objection(ClaimedDirectory root, Claim mine) {
         try {
             return root.objection(mine);
         } catch (IOException e) {

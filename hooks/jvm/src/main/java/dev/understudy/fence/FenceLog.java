@@ -66,7 +66,7 @@ final class FenceLog {
         }
         int name = path.lastIndexOf('/');
         if (outcome.equals(ACCEPTED) && op.equals("publish") && path.startsWith(COMMITS, name - COMMITS.length())) {
-            long batch = Root.number(path.substring(name + 1));
+            long batch = ClaimedDirectory.number(path.substring(name + 1));
             if (batch >= 0) {
                 counters.committed(token, path.substring(0, name - COMMITS.length()), batch);
             }

@@ -32,7 +32,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     private final Configuration conf;
     private final FileSystem files;
     /** Null on local disks. */
-    private final CheckpointReads reads;
+    private final CachingCheckpointFileSystem reads;
 
     private final boolean local;
 
@@ -42,7 +42,7 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
         this.conf = conf;
         this.files = path.getFileSystem(conf);
         this.local = LocalFiles.isLocal(files);
-        this.reads = local ? null : new CheckpointReads(ObjectStore.reader(path, conf), true);
+        this.reads = local ? null : new CachingCheckpointFileSystem(ObjectStore.reader(path, conf), true);
         if (!local && !ObjectStore.isConditional(files, path)) {
             throw new UnsupportedOperationException(path + ": no exclusive create on " + files.getScheme()
                     + "://. Keep checkpoints on a local disk or on s3a:// (Hadoop 3.5)");
@@ -112,8 +112,8 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     @Override
     public void delete(Path target) {
         try {
-            Root root = Fence.onDriver() ? Fence.rootOf(files, target, conf, false) : null;
-            String name = Roots.key(files, target);
+            ClaimedDirectory root = Fence.onDriver() ? Fence.rootOf(files, target, conf, false) : null;
+            String name = ClaimRegistry.key(files, target);
             Retries retries = Retries.ofRepeatable(); // what is gone is gone twice
             boolean deleted = false;
             while (!deleted) {
@@ -160,17 +160,17 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
     }
 
     /** One write's permission: asked for at open and at publish, and what follows from it for the batch in flight. */
-    private record Ticket(Root root, String path, long beginsBatch, long endsBatch) {
+    private record Ticket(ClaimedDirectory root, String path, long beginsBatch, long endsBatch) {
         static Ticket open(FencedCheckpointFileManager manager, Path target) throws IOException {
             if (!Fence.onDriver()) {
                 return new Ticket(null, target.toString(), NO_BATCH, NO_BATCH);
             }
-            Root root = Fence.rootOf(manager.files, target, manager.conf, false);
+            ClaimedDirectory root = Fence.rootOf(manager.files, target, manager.conf, false);
             String log = target.getParent().getName();
-            long batch = Root.number(target.getName());
+            long batch = ClaimedDirectory.number(target.getName());
             Ticket ticket = new Ticket(
                     root,
-                    Roots.key(manager.files, target),
+                    ClaimRegistry.key(manager.files, target),
                     log.equals("offsets") ? batch : NO_BATCH,
                     log.equals("commits") ? batch : NO_BATCH);
             // in an object store nothing exists before publish, and the claim costs a request: it is read there

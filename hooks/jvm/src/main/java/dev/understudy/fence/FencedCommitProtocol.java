@@ -31,8 +31,8 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
     private final FileCommitProtocol wrapped;
     private final String outputPath;
     private transient String logged;
-    /** Held while the job runs: see {@link Roots}. */
-    private transient Root root;
+    /** Held while the job runs: see {@link ClaimRegistry}. */
+    private transient ClaimedDirectory root;
 
     /** The constructor that Spark calls. */
     public FencedCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
@@ -44,7 +44,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
 
     @Override
     public void setupJob(JobContext context) {
-        Root root = admit("setupJob", context.getConfiguration());
+        ClaimedDirectory root = admit("setupJob", context.getConfiguration());
         if (root != null && root.mayHoldLeftovers(logged)) {
             clearLeftovers(context.getConfiguration());
         }
@@ -54,7 +54,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
 
     @Override
     public boolean deleteWithJob(FileSystem files, Path path, boolean recursive) {
-        Root root = admit("deleteWithJob", files.getConf());
+        ClaimedDirectory root = admit("deleteWithJob", files.getConf());
         boolean deleted;
         try {
             deleted = deleteAllButClaim(files, path, recursive);
@@ -69,7 +69,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
     public void commitJob(
             JobContext context,
             scala.collection.immutable.Seq<FileCommitProtocol.TaskCommitMessage> taskCommits) {
-        Root root = admit("commitJob", context.getConfiguration());
+        ClaimedDirectory root = admit("commitJob", context.getConfiguration());
         wrapped.commitJob(context, taskCommits);
         landed(root, "commitJob");
     }
@@ -152,7 +152,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
         }
     }
 
-    private Root admit(String op, Configuration conf) {
+    private ClaimedDirectory admit(String op, Configuration conf) {
         if (!Fence.onDriver()) {
             return null;
         }
@@ -160,7 +160,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
             Path path = new Path(outputPath);
             FileSystem files = path.getFileSystem(conf);
             root = Fence.outputOf(files, path, conf);
-            logged = Roots.key(files, path);
+            logged = ClaimRegistry.key(files, path);
             Fence.admit(root, op, logged, true);
             return root;
         } catch (IOException e) {
@@ -168,7 +168,7 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
         }
     }
 
-    private void landed(Root root, String op) {
+    private void landed(ClaimedDirectory root, String op) {
         if (root != null) {
             Fence.landed(root, op, logged);
         }

@@ -198,8 +198,8 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
         try {
             Path path = new Path(outputPath);
             FileSystem files = files(conf);
-            Root root = Fence.rootOf(files, path, conf, true);
-            Fence.admit(root, op, Roots.key(files, path), readRemoteClaim || !root.remote());
+            ClaimedDirectory root = Fence.rootOf(files, path, conf, true);
+            Fence.admit(root, op, ClaimRegistry.key(files, path), readRemoteClaim || !root.remote());
         } catch (IOException e) {
             throw Sneaky.rethrow(e);
         }

@@ -54,7 +54,7 @@ final class Overlay {
 
     final String id = UUID.randomUUID().toString();
     private String address = id;
-    private final LastBatch past;
+    private final ReplayableBatch past;
     private final FileSystem upperFs;
     private final Path upper;
     private final long last;
@@ -68,7 +68,7 @@ final class Overlay {
      * @param past what to show of the real checkpoint, or null for a throw-away one that starts empty
      * @param scratch an existing directory for this round alone
      */
-    private Overlay(LastBatch past, Path scratch, FileSystem scratchFs) {
+    private Overlay(ReplayableBatch past, Path scratch, FileSystem scratchFs) {
         this.past = past;
         this.last = past == null ? 0 : past.batch();
         this.upper = new Path(scratch, "checkpoint");
@@ -77,7 +77,7 @@ final class Overlay {
     }
 
     /** @param shared whether tasks run in other JVMs, which reach {@code scratch} too */
-    static Overlay open(LastBatch past, Path scratch, FileSystem scratchFs, boolean shared) throws IOException {
+    static Overlay open(ReplayableBatch past, Path scratch, FileSystem scratchFs, boolean shared) throws IOException {
         Overlay overlay = new Overlay(past, scratch, scratchFs);
         if (shared) {
             overlay.address = overlay.id + REMOTE + RemoteView.of(past, scratch).encode();

@@ -1,6 +1,6 @@
 package dev.understudy.rehearsal;
 
-import dev.understudy.fence.CheckpointReads;
+import dev.understudy.fence.CachingCheckpointFileSystem;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Locale;
@@ -37,7 +37,7 @@ import org.apache.spark.sql.streaming.StreamingQueryProgress;
  * Spark's own checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
-    /** In the names of its threads and queries, by which {@link Hush} knows them. */
+    /** In the names of its threads and queries, by which {@link RehearsalLogFilter} knows them. */
     static final String NAME = "understudy-rehearsal-";
 
     /** So many rounds merge: the JIT has seen it then, and it costs more than all the rest of a round. */
@@ -110,10 +110,10 @@ public final class Rehearsal {
         } catch (IllegalArgumentException e) {
             throw new IllegalArgumentException("rehearsal mode is '" + mode + "'. Give live, synthetic, plan or off", e);
         }
-        Dataset<?> data = (Dataset<?>) Reflect.get(writer, "ds");
+        Dataset<?> data = (Dataset<?>) SparkInternals.get(writer, "ds");
         Map<String, String> settings = new HashMap<>(sqlConf);
         settings.values().removeIf(Objects::isNull);
-        Hush.install();
+        RehearsalLogFilter.install();
         return new Rehearsal(writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
     }
 
@@ -162,7 +162,7 @@ public final class Rehearsal {
         }
         StreamExecution query = running;
         if (query != null) {
-            Hush.cancelled(name);
+            RehearsalLogFilter.cancelled(name);
             Thread thread = new Thread(() -> stop(query), name + "-cancel");
             thread.setDaemon(true);
             thread.start();
@@ -203,7 +203,7 @@ public final class Rehearsal {
 
     private void play(CompletableFuture<String> round) {
         try {
-            Understage.clearInherited(userSession.sparkContext());
+            RehearsalSession.clearInherited(userSession.sparkContext());
             String played = play();
             end();
             round.complete(played);
@@ -214,7 +214,7 @@ public final class Rehearsal {
     }
 
     private void end() {
-        Hush.settled(name);
+        RehearsalLogFilter.settled(name);
         boolean closing;
         synchronized (ending) {
             player = null;
@@ -228,14 +228,14 @@ public final class Rehearsal {
     private String play() throws Exception {
         long began = System.nanoTime();
         if (session == null) {
-            session = Understage.clone(userSession, sqlConf);
+            session = RehearsalSession.clone(userSession, sqlConf);
         }
         Configuration conf = session.sessionState().newHadoopConf();
-        LastBatch past = null;
+        ReplayableBatch past = null;
         if (checkpointRoot != null && mode != Mode.PLAN) {
             Path root = new Path(checkpointRoot);
-            FileSystem fs = CheckpointReads.of(root, conf);
-            past = LastBatch.find(fs, fs.makeQualified(root));
+            FileSystem fs = CachingCheckpointFileSystem.of(root, conf);
+            past = ReplayableBatch.find(fs, fs.makeQualified(root));
         }
         Sources.Rows rows = mode == Mode.PLAN ? Sources.Rows.NONE : mode == Mode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
         Result result = act(past, rows, conf);
@@ -251,7 +251,7 @@ public final class Rehearsal {
 
     private record Result(boolean ran, boolean generated, long rows) {}
 
-    private Result act(LastBatch past, Sources.Rows rows, Configuration conf) throws Exception {
+    private Result act(ReplayableBatch past, Sources.Rows rows, Configuration conf) throws Exception {
         FileSystem scratchFs = scratch.getFileSystem(conf);
         Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
         FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
@@ -274,11 +274,11 @@ public final class Rehearsal {
         }
     }
 
-    private Result run(DataStreamWriter<Row> writer, Overlay overlay, LastBatch past, Sources.Rewritten sources) throws Exception {
+    private Result run(DataStreamWriter<Row> writer, Overlay overlay, ReplayableBatch past, Sources.Rewritten sources) throws Exception {
         StreamingQuery started = writer.start();
         StreamExecution query = ((StreamingQueryWrapper) started).streamingQuery();
         String run = query.runId().toString();
-        Hush.begin(run);
+        RehearsalLogFilter.begin(run);
         running = query;
         try {
             if (!cancelled) { // looked at after `running` is set
@@ -290,7 +290,7 @@ public final class Rehearsal {
             }
             running = null;
             clear(query);
-            Hush.end(run);
+            RehearsalLogFilter.end(run);
         }
         if (cancelled) {
             throw new CancellationException("the rehearsal was cancelled");
@@ -310,7 +310,7 @@ public final class Rehearsal {
      */
     private static boolean ended(StreamExecution query, Overlay overlay) throws InterruptedException {
         @SuppressWarnings("unchecked")
-        AtomicReference<Object> state = (AtomicReference<Object>) Reflect.call(query, "state");
+        AtomicReference<Object> state = (AtomicReference<Object>) SparkInternals.call(query, "state");
         state.set(TERMINATED$.MODULE$);
         overlay.release();
         query.queryExecutionThread().join(END_MILLIS);
@@ -341,14 +341,14 @@ public final class Rehearsal {
 
     private void clear(StreamExecution query) throws InterruptedException {
         boolean orderly = !cancelled && query.exception().isEmpty();
-        if (orderly || Leftovers.tasksEnd(session.sparkContext(), query.runId().toString())) {
-            Leftovers.unloadStateStores(query.runId());
+        if (orderly || StateStoreCleanup.tasksEnd(session.sparkContext(), query.runId().toString())) {
+            StateStoreCleanup.unloadStateStores(query.runId());
         }
-        Understage.silence(query.sparkSessionForStream());
-        Understage.silence(session);
+        RehearsalSession.silence(query.sparkSessionForStream());
+        RehearsalSession.silence(session);
     }
 
-    private static IllegalStateException failed(Throwable cause, Overlay overlay, LastBatch past) {
+    private static IllegalStateException failed(Throwable cause, Overlay overlay, ReplayableBatch past) {
         if (past != null && past.leftBehind()) {
             return new IllegalStateException(
                     "the leader went on while batch " + past.batch() + " was rehearsed and may have purged what it needs. "

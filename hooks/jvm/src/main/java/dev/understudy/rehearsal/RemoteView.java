@@ -3,7 +3,7 @@ package dev.understudy.rehearsal;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import dev.understudy.fence.CheckpointReads;
+import dev.understudy.fence.CachingCheckpointFileSystem;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
@@ -23,7 +23,7 @@ import org.apache.hadoop.fs.Path;
 record RemoteView(String root, long batch, Map<String, Long> lastEntries, String scratch) {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    static RemoteView of(LastBatch past, Path scratch) {
+    static RemoteView of(ReplayableBatch past, Path scratch) {
         return past == null
                 ? new RemoteView("", 0, Map.of(), scratch.toString())
                 : new RemoteView(past.root().toString(), past.batch(), past.lastEntries(), scratch.toString());
@@ -45,11 +45,11 @@ record RemoteView(String root, long batch, Map<String, Long> lastEntries, String
                 node.path("root").asText(), node.path("batch").asLong(), entries, node.path("scratch").asText());
     }
 
-    LastBatch past(Configuration conf) throws IOException {
+    ReplayableBatch past(Configuration conf) throws IOException {
         if (root.isEmpty()) {
             return null;
         }
         Path path = new Path(root);
-        return new LastBatch(CheckpointReads.of(path, conf), path, batch, batch, 0, List.of(), lastEntries);
+        return new ReplayableBatch(CachingCheckpointFileSystem.of(path, conf), path, batch, batch, 0, List.of(), lastEntries);
     }
 }

@@ -47,11 +47,11 @@ final class Sinks {
             DeltaScratch delta)
             throws IOException {
         DataStreamWriter<Row> writer = data.writeStream();
-        writer.outputMode((OutputMode) Reflect.get(user, "outputMode"));
+        writer.outputMode((OutputMode) SparkInternals.get(user, "outputMode"));
         // As fast as possible, whatever the user's trigger is: an interval would only make the round wait.
         writer.trigger(Trigger.ProcessingTime(0));
-        Reflect.set(writer, "sinkName", Reflect.get(user, "sinkName"));
-        String source = ((String) Reflect.get(user, "source")).toLowerCase(Locale.ROOT);
+        SparkInternals.set(writer, "sinkName", SparkInternals.get(user, "sinkName"));
+        String source = ((String) SparkInternals.get(user, "source")).toLowerCase(Locale.ROOT);
         if (source.equals("foreachbatch")) {
             String target = new Path(scratch, "batches").toString();
             writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> {
@@ -89,12 +89,12 @@ final class Sinks {
 
     @SuppressWarnings("unchecked")
     private static List<String> partitioning(DataStreamWriter<?> user) {
-        Option<Seq<String>> columns = (Option<Seq<String>>) Reflect.get(user, "partitioningColumns");
+        Option<Seq<String>> columns = (Option<Seq<String>>) SparkInternals.get(user, "partitioningColumns");
         return columns.isDefined() ? CollectionConverters.asJava(columns.get()) : List.of();
     }
 
     @SuppressWarnings("unchecked")
     private static Map<String, String> options(DataStreamWriter<?> user) {
-        return CollectionConverters.asJava(((CaseInsensitiveMap<String>) Reflect.get(user, "extraOptions")).originalMap());
+        return CollectionConverters.asJava(((CaseInsensitiveMap<String>) SparkInternals.get(user, "extraOptions")).originalMap());
     }
 }

@@ -55,7 +55,7 @@ final class Sources {
     record Rewritten(LogicalPlan plan, boolean generated, long bytes) {}
 
     private final SparkSession session;
-    private final LastBatch past;
+    private final ReplayableBatch past;
     private final Rows rows;
     private final Configuration conf;
     private final Map<LogicalPlan, LogicalPlan> done = new HashMap<>();
@@ -64,14 +64,14 @@ final class Sources {
     private long bytes;
 
     /** @param past the batch to be run again, or null on a throw-away checkpoint */
-    private Sources(SparkSession session, LastBatch past, Rows rows) {
+    private Sources(SparkSession session, ReplayableBatch past, Rows rows) {
         this.session = session;
         this.past = past;
         this.rows = rows;
         this.conf = session.sessionState().newHadoopConf();
     }
 
-    static Rewritten rewrite(LogicalPlan analyzed, SparkSession session, LastBatch past, Rows rows) {
+    static Rewritten rewrite(LogicalPlan analyzed, SparkSession session, ReplayableBatch past, Rows rows) {
         Sources sources = new Sources(session, past, rows);
         LogicalPlan plan = sources.descend(analyzed);
         // Analysis is over; a second run over rebuilt parents could only change what the real query will execute.
@@ -109,7 +109,7 @@ final class Sources {
             options = without(options, "maxFilesPerTrigger", "maxBytesPerTrigger");
             options.put("maxFilesPerTrigger", "1");
         }
-        return Reflect.copy(leaf, Map.of("dataSource", inClone(source, options)));
+        return SparkInternals.copy(leaf, Map.of("dataSource", inClone(source, options)));
     }
 
     /**
@@ -119,14 +119,14 @@ final class Sources {
     private DataSource inClone(DataSource source, Map<String, String> options) {
         StructType schema = source.sourceInfo().schema();
         DataSource copy =
-                Reflect.copy(
+                SparkInternals.copy(
                         source,
                         Map.of(
                                 "sparkSession", session,
                                 "options", scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options)),
                                 "userSpecifiedSchema", Option.apply(schema)));
         for (String lazy : List.of("sourceInfo", "providingClass", "streamingSourceIdentifyingName", "bitmap$0")) {
-            Reflect.set(copy, lazy, Reflect.get(source, lazy));
+            SparkInternals.set(copy, lazy, SparkInternals.get(source, lazy));
         }
         return copy;
     }
@@ -143,7 +143,7 @@ final class Sources {
         }
         Map<String, String> options = without(leaf.extraOptions().asCaseSensitiveMap(), "maxOffsetsPerTrigger", "minOffsetsPerTrigger");
         options.put("maxOffsetsPerTrigger", String.valueOf(KAFKA_ROWS));
-        return Reflect.copy(leaf, Map.of("extraOptions", new CaseInsensitiveStringMap(options)));
+        return SparkInternals.copy(leaf, Map.of("extraOptions", new CaseInsensitiveStringMap(options)));
     }
 
     private LogicalPlan generated(Seq<Attribute> output, StreamingSourceIdentifyingName name) {
@@ -174,7 +174,7 @@ final class Sources {
     private long messages(String log) {
         return past == null
                 ? 0
-                : past.ranges().stream().filter(range -> range.source().equals(log)).mapToLong(LastBatch.Range::messages).sum();
+                : past.ranges().stream().filter(range -> range.source().equals(log)).mapToLong(ReplayableBatch.Range::messages).sum();
     }
 
     /** Whether what a file source read in the batch is still there, all of it, and little enough to be read again. */
@@ -182,18 +182,18 @@ final class Sources {
         if (past == null) {
             return true;
         }
-        for (LastBatch.Range range : past.ranges()) {
+        for (ReplayableBatch.Range range : past.ranges()) {
             long[] entries = range.source().equals(log) ? range.entries() : null;
             if (entries == null || entries[0] > entries[1]) {
                 continue;
             }
             try {
-                List<LastBatch.InputFile> files = past.files(log, entries[0], entries[1]);
+                List<ReplayableBatch.InputFile> files = past.files(log, entries[0], entries[1]);
                 if (files.size() > MAX_FILES) { // before any of them is asked for: in an object store each costs a request
                     return false;
                 }
                 long bytes = 0;
-                for (LastBatch.InputFile file : files) {
+                for (ReplayableBatch.InputFile file : files) {
                     Path path = file.path();
                     bytes += path.getFileSystem(conf).getFileStatus(path).getLen();
                     if (bytes > MAX_BYTES) {

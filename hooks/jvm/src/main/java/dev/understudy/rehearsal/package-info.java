@@ -7,8 +7,8 @@
  *   <li>write into the checkpoint: {@link dev.understudy.rehearsal.OverlayFileSystem} opens the real one for reading only;
  *   <li>acknowledge, clean or drain a source: {@link dev.understudy.rehearsal.Sources};
  *   <li>touch a sink or call the user's {@code foreachBatch}: {@link dev.understudy.rehearsal.Sinks};
- *   <li>be seen by the user's listeners, {@code spark.streams} or metrics: {@link dev.understudy.rehearsal.Understage};
- *   <li>leave anything behind: {@link dev.understudy.rehearsal.Leftovers}.
+ *   <li>be seen by the user's listeners, {@code spark.streams} or metrics: {@link dev.understudy.rehearsal.RehearsalSession};
+ *   <li>leave anything behind: {@link dev.understudy.rehearsal.StateStoreCleanup}.
  * </ul>
  */
 package dev.understudy.rehearsal;

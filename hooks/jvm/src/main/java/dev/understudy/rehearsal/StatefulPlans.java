@@ -16,19 +16,19 @@ import org.apache.spark.sql.classic.Dataset;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Which streaming queries keep state between batches, and so have stores that a takeover opens. */
-public final class KeptState {
-    private KeptState() {}
+public final class StatefulPlans {
+    private StatefulPlans() {}
 
     /** Whether the query of this writer does, as far as its analyzed plan tells. */
     public static boolean of(DataStreamWriter<?> writer) {
-        return kept(((Dataset<?>) Reflect.get(writer, "ds")).queryExecution().analyzed());
+        return kept(((Dataset<?>) SparkInternals.get(writer, "ds")).queryExecution().analyzed());
     }
 
     private static boolean kept(LogicalPlan plan) {
         if (!plan.isStreaming()) {
             return false;
         }
-        return keeps(plan) || CollectionConverters.asJava(plan.children()).stream().anyMatch(KeptState::kept);
+        return keeps(plan) || CollectionConverters.asJava(plan.children()).stream().anyMatch(StatefulPlans::kept);
     }
 
     private static boolean keeps(LogicalPlan plan) {

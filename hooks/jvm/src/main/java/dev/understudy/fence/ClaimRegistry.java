@@ -27,7 +27,7 @@ import org.apache.hadoop.fs.Path;
  * {@code <x>}, {@code <x>/offsets/…} and its like to the checkpoint {@code <x>}, a partition {@code <x>/a=1/b=2} of a
  * written table to {@code <x>}, and anything else to its own directory. Spark's temporary checkpoints are no root of anybody's.
  */
-final class Roots {
+final class ClaimRegistry {
     private static final File TMPDIR = new File(System.getProperty("java.io.tmpdir"));
     private static final Pattern TEMPORARY =
             Pattern.compile("(/.*)/(temporary-\\p{XDigit}{8}(?:-\\p{XDigit}{4}){3}-\\p{XDigit}{12})(?:/.*)?");
@@ -39,12 +39,12 @@ final class Roots {
     private static final int DIRECTORIES = 1024;
 
     /** Checkpoints, and what was claimed by its name: as many as the script has queries and sinks. */
-    private final Map<String, Root> known = new ConcurrentHashMap<>();
+    private final Map<String, ClaimedDirectory> known = new ConcurrentHashMap<>();
 
     // All others are guarded by this object's lock.
-    private final Map<String, Root> outputs = new LinkedHashMap<>(16, 0.75f, true) {
+    private final Map<String, ClaimedDirectory> outputs = new LinkedHashMap<>(16, 0.75f, true) {
         @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Root> eldest) {
+        protected boolean removeEldestEntry(Map.Entry<String, ClaimedDirectory> eldest) {
             if (size() <= OUTPUTS) {
                 return false;
             }
@@ -55,32 +55,32 @@ final class Roots {
     /** Outputs that were let go, for as long as a job that runs holds them: what it knows of its directory must not be lost. */
     private final Map<String, Released> released = new HashMap<>();
 
-    private final ReferenceQueue<Root> collected = new ReferenceQueue<>();
-    private final Map<String, Root> byDirectory = new LinkedHashMap<>(16, 0.75f, true) {
+    private final ReferenceQueue<ClaimedDirectory> collected = new ReferenceQueue<>();
+    private final Map<String, ClaimedDirectory> byDirectory = new LinkedHashMap<>(16, 0.75f, true) {
         @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Root> eldest) {
+        protected boolean removeEldestEntry(Map.Entry<String, ClaimedDirectory> eldest) {
             return size() > DIRECTORIES;
         }
     };
 
-    private static final class Released extends WeakReference<Root> {
+    private static final class Released extends WeakReference<ClaimedDirectory> {
         final String key;
 
-        Released(String key, Root root, ReferenceQueue<Root> collected) {
+        Released(String key, ClaimedDirectory root, ReferenceQueue<ClaimedDirectory> collected) {
             super(root, collected);
             this.key = key;
         }
     }
 
-    Root named(FileSystem files, Path path, Configuration conf) throws IOException {
+    ClaimedDirectory named(FileSystem files, Path path, Configuration conf) throws IOException {
         String key = key(files, path);
-        Root root = known.get(key);
+        ClaimedDirectory root = known.get(key);
         if (root != null) {
             return root;
         }
-        Root made = Root.of(key, files, conf); // not under the lock: it may ask the store
+        ClaimedDirectory made = ClaimedDirectory.of(key, files, conf); // not under the lock: it may ask the store
         synchronized (this) {
-            Root first = known.putIfAbsent(key, made);
+            ClaimedDirectory first = known.putIfAbsent(key, made);
             outputs.remove(key); // written to before by a batch writer, perhaps
             released.remove(key);
             byDirectory.clear(); // a nearer root than the remembered ones, perhaps
@@ -90,7 +90,7 @@ final class Roots {
 
     /** No query uses it any more; whoever writes there again claims again. */
     synchronized void forget(String key) {
-        Root root = known.remove(key);
+        ClaimedDirectory root = known.remove(key);
         if (root != null) {
             root.inFlight.over();
         }
@@ -98,42 +98,42 @@ final class Roots {
     }
 
     /** For a checkpoint's file, or with {@code sink} the directory of a streaming file sink: what is claimed as a whole. */
-    Root above(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
+    ClaimedDirectory above(FileSystem files, Path path, Configuration conf, boolean sink) throws IOException {
         String temporary = LocalFiles.isLocal(files) ? temporaryCheckpoint(key(files, path)) : null;
         if (temporary != null) {
-            return Root.unclaimed(temporary, files);
+            return ClaimedDirectory.unclaimed(temporary, files);
         }
         String start = sink ? key(files, path) : parent(key(files, path));
-        Root root = nearest(start, false);
+        ClaimedDirectory root = nearest(start, false);
         if (root != null) {
             return root;
         }
         String inferred = sink ? sinkRoot(start) : checkpointRoot(key(files, path));
-        return remember(start, inferred, Root.of(inferred, files, conf));
+        return remember(start, inferred, ClaimedDirectory.of(inferred, files, conf));
     }
 
     /**
      * For a directory that a batch writer writes to: what is claimed as a whole above it, or else the output of {@code job}. Only
      * the latest outputs are remembered; another one is claimed again, which finds its own claim, when it is written to again.
      */
-    Root output(FileSystem files, Path path, Configuration conf, String cluster, String job) throws IOException {
+    ClaimedDirectory output(FileSystem files, Path path, Configuration conf, String cluster, String job) throws IOException {
         String start = key(files, path);
-        Root root = nearest(start, true);
+        ClaimedDirectory root = nearest(start, true);
         if (root != null) {
             return root;
         }
         String inferred = sinkRoot(start);
-        return remember(start, inferred, Root.ofOutput(inferred, files, conf, cluster, job));
+        return remember(start, inferred, ClaimedDirectory.ofOutput(inferred, files, conf, cluster, job));
     }
 
-    private synchronized Root nearest(String start, boolean outputsToo) {
+    private synchronized ClaimedDirectory nearest(String start, boolean outputsToo) {
         // the file <root>/metadata and a directory <x>/state/y of another root share no parent, so this cache is exact
-        Root cached = byDirectory.get(start);
+        ClaimedDirectory cached = byDirectory.get(start);
         if (cached != null && (outputsToo || !cached.output())) {
             return used(cached);
         }
         for (String each = start; !each.isEmpty(); each = parent(each)) {
-            Root root = find(each);
+            ClaimedDirectory root = find(each);
             if (root != null && (outputsToo || !root.output())) {
                 byDirectory.put(start, root);
                 return root;
@@ -142,8 +142,8 @@ final class Roots {
         return null;
     }
 
-    private synchronized Root remember(String start, String key, Root made) {
-        Root root = find(key);
+    private synchronized ClaimedDirectory remember(String start, String key, ClaimedDirectory made) {
+        ClaimedDirectory root = find(key);
         if (root == null || root.output() && !made.output()) { // a batch's output that becomes a stream's: the claim of all wins
             root = made;
             (made.output() ? outputs : known).put(key, root);
@@ -153,8 +153,8 @@ final class Roots {
         return root;
     }
 
-    private Root find(String key) {
-        Root root = known.get(key);
+    private ClaimedDirectory find(String key) {
+        ClaimedDirectory root = known.get(key);
         if (root == null) {
             root = outputs.get(key);
         }
@@ -165,7 +165,7 @@ final class Roots {
         return root == null ? null : used(root);
     }
 
-    private Root used(Root root) {
+    private ClaimedDirectory used(ClaimedDirectory root) {
         if (root.output()) {
             released.remove(root.key);
             outputs.put(root.key, root);
@@ -186,14 +186,14 @@ final class Roots {
         return ours ? found.group(1) + "/" + found.group(2) : null;
     }
 
-    synchronized Collection<Root> all() {
-        List<Root> all = new ArrayList<>(known.values());
+    synchronized Collection<ClaimedDirectory> all() {
+        List<ClaimedDirectory> all = new ArrayList<>(known.values());
         all.addAll(outputs.values());
         return all;
     }
 
     void describe(ArrayNode json) throws IOException {
-        for (Root root : all()) {
+        for (ClaimedDirectory root : all()) {
             ObjectNode each = json.addObject();
             each.put("root", root.key).put("token", root.token()).put("in_flight", root.inFlight.get());
         }
@@ -201,7 +201,7 @@ final class Roots {
 
     /** A root that cannot be looked into counts as one with a batch. Outputs of batch writers have none, and are not looked into. */
     boolean anyInFlight() {
-        for (Root root : known.values()) {
+        for (ClaimedDirectory root : known.values()) {
             try {
                 if (root.inFlight.get() >= 0) {
                     return true;

@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
-final class Root {
+final class ClaimedDirectory {
     private static final long NO_BATCH = BatchInFlight.NONE;
 
     final String key;
@@ -36,7 +36,7 @@ final class Root {
 
     private final boolean output;
 
-    private Root(String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
+    private ClaimedDirectory(String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
         this.output = output;
         this.key = key;
         this.store = store;
@@ -44,14 +44,14 @@ final class Root {
         this.files = files;
     }
 
-    static Root of(String key, FileSystem files, Configuration conf) throws IOException {
+    static ClaimedDirectory of(String key, FileSystem files, Configuration conf) throws IOException {
         if (LocalFiles.isLocal(files)) {
-            return new Root(key, new LocalClaims(Path.of(key)), false, files, false);
+            return new ClaimedDirectory(key, new LocalClaims(Path.of(key)), false, files, false);
         }
         org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
         boolean conditional = ObjectStore.isConditional(files, path);
         ClaimStore store = conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null;
-        return new Root(key, store, true, files, false);
+        return new ClaimedDirectory(key, store, true, files, false);
     }
 
     /** Whether batch writers have it as their output: without a log of batches, and claimed for this job alone. */
@@ -60,12 +60,12 @@ final class Root {
     }
 
     /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
-    static Root unclaimed(String key, FileSystem files) {
-        return new Root(key, null, false, files, false);
+    static ClaimedDirectory unclaimed(String key, FileSystem files) {
+        return new ClaimedDirectory(key, null, false, files, false);
     }
 
     /** The directory that batches of a job write to: see {@link OutputClaims}. */
-    static Root ofOutput(String key, FileSystem files, Configuration conf, String cluster, String job)
+    static ClaimedDirectory ofOutput(String key, FileSystem files, Configuration conf, String cluster, String job)
             throws IOException {
         org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
         OutputClaims.Streams streams = () -> files.exists(new org.apache.hadoop.fs.Path(path, "_spark_metadata"));
@@ -74,15 +74,15 @@ final class Root {
             Path local = Path.of(key);
             ClaimStore ours = new LocalClaims(local, directory);
             ClaimStore store = new OutputClaims(new LocalClaims(local), ours, true, cluster, job, streams);
-            return new Root(key, store, false, files, true);
+            return new ClaimedDirectory(key, store, false, files, true);
         }
         if (!ObjectStore.isConditional(files, path)) {
-            return new Root(key, null, true, files, true);
+            return new ClaimedDirectory(key, null, true, files, true);
         }
         FileSystem writer = ObjectStore.writer(path, conf);
         ClaimStore ours = new ObjectClaims(writer, path, directory);
         ClaimStore whole = new ObjectClaims(writer, path);
-        return new Root(key, new OutputClaims(whole, ours, false, cluster, job, streams), true, files, true);
+        return new ClaimedDirectory(key, new OutputClaims(whole, ours, false, cluster, job, streams), true, files, true);
     }
 
     boolean claimable() {

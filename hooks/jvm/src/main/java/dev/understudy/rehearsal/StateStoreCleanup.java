@@ -16,10 +16,10 @@ import scala.collection.mutable.HashSet;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What a query leaves in the JVM when it has ended, and Spark would clear away only later. */
-final class Leftovers {
+final class StateStoreCleanup {
     private static final long PATIENCE_NANOS = 30_000_000_000L;
 
-    private Leftovers() {}
+    private StateStoreCleanup() {}
 
     /** What marks a provider as being maintained: the set, and the lock that guards it; in Spark 4.2, and from 4.3 on. */
     private static final Map<String, String> MARKS =
@@ -37,7 +37,7 @@ final class Leftovers {
     static void unloadStateStores(UUID run) throws InterruptedException {
         StateStore$ stores = StateStore$.MODULE$;
         @SuppressWarnings("unchecked")
-        var loaded = (HashMap<StateStoreProviderId, StateStoreProvider>) Reflect.get(stores, "loadedProviders");
+        var loaded = (HashMap<StateStoreProviderId, StateStoreProvider>) SparkInternals.get(stores, "loadedProviders");
         List<StateStoreProviderId> ours = new ArrayList<>();
         synchronized (loaded) {
             for (StateStoreProviderId id : CollectionConverters.asJava(loaded.keySet())) {
@@ -46,7 +46,7 @@ final class Leftovers {
                 }
             }
         }
-        List<String> marks = MARKS.keySet().stream().filter(name -> Reflect.has(stores, name)).sorted().toList();
+        List<String> marks = MARKS.keySet().stream().filter(name -> SparkInternals.has(stores, name)).sorted().toList();
         for (StateStoreProviderId id : ours) {
             for (String mark : marks) {
                 take(stores, mark, id);
@@ -69,7 +69,7 @@ final class Leftovers {
 
     private static void take(StateStore$ stores, String mark, StateStoreProviderId id) throws InterruptedException {
         HashSet<StateStoreProviderId> marked = marked(stores, mark);
-        Object lock = Reflect.get(stores, MARKS.get(mark));
+        Object lock = SparkInternals.get(stores, MARKS.get(mark));
         synchronized (lock) {
             while (marked.contains(id)) {
                 lock.wait(1000);
@@ -80,7 +80,7 @@ final class Leftovers {
 
     private static void release(StateStore$ stores, String mark, StateStoreProviderId id) {
         HashSet<StateStoreProviderId> marked = marked(stores, mark);
-        Object lock = Reflect.get(stores, MARKS.get(mark));
+        Object lock = SparkInternals.get(stores, MARKS.get(mark));
         synchronized (lock) {
             marked.remove(id);
             lock.notifyAll();
@@ -89,7 +89,7 @@ final class Leftovers {
 
     @SuppressWarnings("unchecked")
     private static HashSet<StateStoreProviderId> marked(StateStore$ stores, String mark) {
-        return (HashSet<StateStoreProviderId>) Reflect.get(stores, mark);
+        return (HashSet<StateStoreProviderId>) SparkInternals.get(stores, mark);
     }
 
     /**

@@ -23,7 +23,7 @@ import org.apache.hadoop.fs.Path;
  * <p>Of the last {@value #LOOK_BACK} such batches the newest one that read something is taken: with a watermark every other batch reads
  * nothing and only drops old state, and running that one again would leave the code for rows cold.
  */
-record LastBatch(
+record ReplayableBatch(
         FileSystem fs, Path root, long batch, long newest, long watermarkMillis, List<Range> ranges, Map<String, Long> lastEntries) {
     static final int LOOK_BACK = 10;
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -56,15 +56,15 @@ record LastBatch(
     }
 
     /** @return null when there is no batch yet that could be run again */
-    static LastBatch find(FileSystem fs, Path root) throws IOException {
+    static ReplayableBatch find(FileSystem fs, Path root) throws IOException {
         TreeSet<Long> offsets = numbers(fs, new Path(root, "offsets"));
         TreeSet<Long> commits = numbers(fs, new Path(root, "commits"));
         commits.retainAll(offsets);
         commits.removeIf(batch -> batch > 0 && !offsets.contains(batch - 1));
-        LastBatch newest = null;
+        ReplayableBatch newest = null;
         int looked = 0;
         for (long batch : commits.descendingSet()) {
-            LastBatch found = read(fs, root, batch, commits.last());
+            ReplayableBatch found = read(fs, root, batch, commits.last());
             if (found.readsSomething()) {
                 return found;
             }
@@ -95,7 +95,7 @@ record LastBatch(
         }
     }
 
-    private static LastBatch read(FileSystem fs, Path root, long batch, long newest) throws IOException {
+    private static ReplayableBatch read(FileSystem fs, Path root, long batch, long newest) throws IOException {
         List<String> now = lines(fs, new Path(root, "offsets/" + batch));
         Map<String, String> to = offsets(now);
         Map<String, String> from = batch == 0 ? Map.of() : offsets(lines(fs, new Path(root, "offsets/" + (batch - 1))));
@@ -116,7 +116,7 @@ record LastBatch(
             bySource = Map.of();
         }
         long watermark = now.size() > 1 ? JSON.readTree(now.get(1)).path("batchWatermarkMs").asLong(0) : 0;
-        return new LastBatch(fs, root, batch, newest, watermark, List.copyOf(ranges), bySource);
+        return new ReplayableBatch(fs, root, batch, newest, watermark, List.copyOf(ranges), bySource);
     }
 
     /** Offsets by source, in the order of the log: version 1 has one per line, version 2 {@code name:offset}. */

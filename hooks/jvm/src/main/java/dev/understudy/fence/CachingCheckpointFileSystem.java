@@ -37,7 +37,7 @@ import org.apache.hadoop.util.functional.FutureIO;
  *
  * <p>For reading only: writes pass through to a client with retries, and nothing of ours calls them.
  */
-public final class CheckpointReads extends FilterFileSystem {
+public final class CachingCheckpointFileSystem extends FilterFileSystem {
     private static final int SMALL = 256 << 10;
     private static final int CONTENTS_BYTES = 16 << 20;
     private static final int REMEMBERED = 4096;
@@ -61,7 +61,7 @@ public final class CheckpointReads extends FilterFileSystem {
     private long changes;
 
     /** @param keepsLists for whoever alone writes to these logs, and tells of it: see {@link #forget} */
-    CheckpointReads(FileSystem client, boolean keepsLists) {
+    CachingCheckpointFileSystem(FileSystem client, boolean keepsLists) {
         super(client);
         this.keepsLists = keepsLists;
     }
@@ -69,7 +69,7 @@ public final class CheckpointReads extends FilterFileSystem {
     /** For one round of a rehearsal, which only reads, while a leader writes. */
     public static FileSystem of(Path path, Configuration conf) throws IOException {
         FileSystem files = path.getFileSystem(conf);
-        return LocalFiles.isLocal(files) ? files : new CheckpointReads(ObjectStore.reader(path, conf), false);
+        return LocalFiles.isLocal(files) ? files : new CachingCheckpointFileSystem(ObjectStore.reader(path, conf), false);
     }
 
     @Override

@@ -26,8 +26,8 @@ import scala.jdk.javaapi.CollectionConverters;
  *
  * <p>Not hidden: Spark jobs and SQL executions, from {@code SparkListener}s on the context.
  */
-final class Understage {
-    private Understage() {}
+final class RehearsalSession {
+    private RehearsalSession() {}
 
     /** What the clone has, whatever the user's session has. */
     private static final Map<String, String> OURS =
@@ -87,14 +87,14 @@ final class Understage {
      * clone of the session), so a hundred rounds would leave a hundred.
      */
     static void silence(SparkSession session) {
-        if (Reflect.get(session.sessionState(), "streamingQueryManager") == null) {
+        if (SparkInternals.get(session.sessionState(), "streamingQueryManager") == null) {
             return; // a lazy value that nobody has asked for yet
         }
         Object manager = session.streams();
-        SparkListenerInterface bus = (SparkListenerInterface) Reflect.get(manager, "listenerBus");
-        LiveListenerBus live = (LiveListenerBus) Reflect.call(session.sparkContext(), "listenerBus");
+        SparkListenerInterface bus = (SparkListenerInterface) SparkInternals.get(manager, "listenerBus");
+        LiveListenerBus live = (LiveListenerBus) SparkInternals.call(session.sparkContext(), "listenerBus");
         live.removeListener(bus);
-        Reflect.set(manager, "listenerBus", new StreamingQueryListenerBus(Option.empty()));
+        SparkInternals.set(manager, "listenerBus", new StreamingQueryListenerBus(Option.empty()));
     }
 
     /** The calling thread's local properties, job group and description above all, are not the rehearsal's. */

@@ -12,8 +12,8 @@ import scala.Product;
  *
  * <p>Everything here fails with a sentence that names the class and the member, because a new Spark line is the likely cause.
  */
-final class Reflect {
-    private Reflect() {}
+final class SparkInternals {
+    private SparkInternals() {}
 
     /** The value of a private field, also where Scala has mangled its name ({@code pkg$Class$$name}). */
     static Object get(Object owner, String name) {

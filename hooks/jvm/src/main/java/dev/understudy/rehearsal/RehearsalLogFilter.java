@@ -19,13 +19,13 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
  * <p>Not guaranteed: that the warnings are kept out. With another logging library, or after the configuration was loaded again, they are
  * back, and harmless.
  */
-final class Hush extends AbstractFilter {
-    private static final Hush FILTER = new Hush();
+final class RehearsalLogFilter extends AbstractFilter {
+    private static final RehearsalLogFilter FILTER = new RehearsalLogFilter();
     private static final Set<String> RUNS = ConcurrentHashMap.newKeySet();
     private static final Set<String> CANCELLED = ConcurrentHashMap.newKeySet();
     private static boolean installed;
 
-    private Hush() {
+    private RehearsalLogFilter() {
         super(Filter.Result.DENY, Filter.Result.NEUTRAL);
     }
 

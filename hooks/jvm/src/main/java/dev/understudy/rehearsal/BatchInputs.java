@@ -33,7 +33,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Not covered: tables of other kinds (JDBC, Iceberg, Delta, those of a metastore), new directories that a glob would find, what Python
  * read by itself, and a table that is also streamed and used in {@code foreachBatch} only, whose function is no part of a plan.
  */
-public final class StaticReads {
+public final class BatchInputs {
     /** A table of more files than this is not listed again and again. */
     private static final int MAX_FILES = 10_000;
 
@@ -48,7 +48,7 @@ public final class StaticReads {
 
     /** Remember what is a table of a query that the script has started. */
     public synchronized void use(DataStreamWriter<?> writer) {
-        Dataset<?> frame = (Dataset<?>) Reflect.get(writer, "ds");
+        Dataset<?> frame = (Dataset<?>) SparkInternals.get(writer, "ds");
         collect(frame.queryExecution().analyzed(), used, conf(frame));
     }
 
@@ -108,9 +108,9 @@ public final class StaticReads {
     @SuppressWarnings("unchecked")
     private static InMemoryFileIndex now(InMemoryFileIndex index) {
         return new InMemoryFileIndex(
-                (SparkSession) Reflect.get(index, "sparkSession"),
+                (SparkSession) SparkInternals.get(index, "sparkSession"),
                 index.rootPaths(),
-                (scala.collection.immutable.Map<String, String>) Reflect.get(index, "parameters"),
+                (scala.collection.immutable.Map<String, String>) SparkInternals.get(index, "parameters"),
                 Option.empty(),
                 NoopCache$.MODULE$,
                 Option.empty(),
