@@ -91,7 +91,7 @@ class _EndedAs(Exception):
 
 
 class SimulatedDriver:
-    """Takes the seat of ``understudy.supervisor.child.Driver``. ``alive.pod`` is where it lives."""
+    """Takes the seat of ``understudy.supervisor.driver_process.DriverProcess``. ``alive.pod`` is where it lives."""
 
     def __init__(
         self,

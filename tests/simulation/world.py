@@ -254,7 +254,7 @@ class World:
             stack.enter_context(
                 mock.patch.multiple(
                     "understudy.supervisor.seat",
-                    Driver=SimulatedDriver,
+                    DriverProcess=SimulatedDriver,
                     GateWriter=Gate,
                     CountersPage=NoCounters,
                     Workspace=Desk,

@@ -35,7 +35,7 @@ from understudy.messages import (
     encode,
 )
 from understudy.processes import Alive, kill_all
-from understudy.supervisor.child import COMMAND, like_submit
+from understudy.supervisor.driver_process import COMMAND, like_submit
 
 M = TypeVar("M", bound=Message)
 PATIENCE = 120.0

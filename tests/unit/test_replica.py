@@ -187,7 +187,7 @@ def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_dr
     def no_driver(*_: Any) -> None:
         raise AssertionError("a driver is started")
 
-    monkeypatch.setattr(seat, "Driver", no_driver)
+    monkeypatch.setattr(seat, "DriverProcess", no_driver)
     on(tmp_path, script)
 
 

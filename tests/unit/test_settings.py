@@ -4,7 +4,7 @@ import pytest
 
 from understudy.errors import SettingsError
 from understudy.settings import PROFILES, Timings, check_id, timings_from
-from understudy.supervisor import drivers, roster
+from understudy.supervisor import drivers, membership
 
 
 def test_both_profiles_keep_their_own_rules() -> None:
@@ -13,7 +13,7 @@ def test_both_profiles_keep_their_own_rules() -> None:
 
 
 def test_three_replicas_cost_the_api_server_half_a_write_per_second_notes_included() -> None:
-    notes = 1 / drivers._COMMITS_NOTED_EVERY + 2 / roster._REFRESH
+    notes = 1 / drivers._COMMITS_NOTED_EVERY + 2 / membership._REFRESH
     assert 1 / PROFILES["default"].retry + notes <= 0.5
 
 

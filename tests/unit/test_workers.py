@@ -14,7 +14,7 @@ import pytest
 from understudy.driver import workers
 from understudy.errors import EnvironmentProblem
 from understudy.messages import ALIVE_VARIABLE
-from understudy.supervisor.child import COMMAND, like_submit
+from understudy.supervisor.driver_process import COMMAND, like_submit
 
 _SPARK = str(Path(pyspark.__file__).parent.parent)
 

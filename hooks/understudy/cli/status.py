@@ -15,7 +15,7 @@ from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Stores, W
 from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
-    from understudy.supervisor.picture import Picture
+    from understudy.supervisor.cluster_status import ClusterStatus
 
 #: What --watch looks at again: it may be over by then.
 _PASSING = (JobNotBegun, ServerUnreachable)
@@ -74,14 +74,14 @@ async def _print(where: Where, lock: str, *, as_json: bool) -> None:
             raise grave
 
 
-async def _look(stores: Stores) -> tuple[Picture, list[UnderstudyError]]:
-    from understudy.supervisor.picture import read_picture
+async def _look(stores: Stores) -> tuple[ClusterStatus, list[UnderstudyError]]:
+    from understudy.supervisor.cluster_status import read_cluster_status
 
     failures: list[UnderstudyError] = []
-    return await read_picture(stores.documents, stores.lock, stores.cluster, failures), failures
+    return await read_cluster_status(stores.documents, stores.lock, stores.cluster, failures), failures
 
 
-def _not_begun(stores: Stores, picture: Picture) -> UnderstudyError:
+def _not_begun(stores: Stores, picture: ClusterStatus) -> UnderstudyError:
     waiting = f"; replicas that wait for the lock: {len(picture.replicas)}" if picture.replicas else ""
     return JobNotBegun(
         f"no replica has ever led a job here{waiting}",

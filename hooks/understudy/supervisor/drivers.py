@@ -39,16 +39,16 @@ from understudy.messages import (
 )
 from understudy.processes import time_namespace
 from understudy.supervisor import restart
-from understudy.supervisor.child import Driver
 from understudy.supervisor.driver_end import Completed, Failed, Refused, how_it_ended
-from understudy.supervisor.freshness import Due, Freshness
+from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.happenings import Aged, Died, Exited, Finished, Happening, Heard, JobEnded
 from understudy.supervisor.health import Health
+from understudy.supervisor.membership import Membership
 from understudy.supervisor.places import Place
 from understudy.supervisor.root_tasks import RootTasks, described
-from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Seat, Term
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.standby_staleness import ReloadDue, StandbyStaleness
 from understudy.supervisor.takeover_limit import TakeoverLimit
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
@@ -80,7 +80,7 @@ class Drivers:
         fence_jar: Path,
         term: Term,
         jobs: JobStore,
-        roster: Roster,
+        roster: Membership,
         health: Health,
         clock: Clock,
         log: Log,
@@ -114,8 +114,8 @@ class Drivers:
         self._stood = _SAID_NOTHING
         self._compared_at = 0.0
         self._rehearsed_at = 0.0
-        self._freshness = Freshness(settings.standby_max_age, settings.submit, place.mounts, clock)
-        self._due: Due | None = None
+        self._freshness = StandbyStaleness(settings.standby_max_age, settings.submit, place.mounts, clock)
+        self._due: ReloadDue | None = None
         self._limit = TakeoverLimit(settings.takeover_timeout)
         self._running = 0  # queries of a leader's script
         self._suspended = asyncio.Event()
@@ -190,7 +190,7 @@ class Drivers:
             self._compared_at = self._clock.now()
             self._health.running = await self._roster.running()
 
-    async def begin_again(self, due: Due) -> None:
+    async def begin_again(self, due: ReloadDue) -> None:
         """End a standby's driver, which has become too old, and start another."""
         self._log.say("begins-again", due.reason)
         self._due = due
@@ -200,14 +200,14 @@ class Drivers:
 
     # What it says, and what others are told of it.
 
-    def _overhear(self, driver: Driver, message: Message) -> None:
+    def _overhear(self, driver: DriverProcess, message: Message) -> None:
         """What a stopping replica waits for inside its handler cannot come through the queue."""
         if isinstance(message, Suspended):
             self._suspended.set()
         else:
             self._happen(Heard(driver, message))
 
-    async def hear(self, driver: Driver, message: Message) -> None:
+    async def hear(self, driver: DriverProcess, message: Message) -> None:
         """Anything but ``ClaimRefused``, which is about the lock."""
         token = self._term.token
         match message:
@@ -229,7 +229,7 @@ class Drivers:
             case other:
                 driver.kill_now(f"a driver does not say {other}")
 
-    async def _note_takeover(self, driver: Driver, message: Starting | Running | Started | Committed) -> None:
+    async def _note_takeover(self, driver: DriverProcess, message: Starting | Running | Started | Committed) -> None:
         """How far a leader has come."""
         token = self._term.token
         match message:
@@ -262,7 +262,7 @@ class Drivers:
             case Ended(code, error):
                 self._log.say("script-ended", error or "the script ended", code=code)
 
-    async def _note_standing(self, driver: Driver, standing: Standing) -> None:
+    async def _note_standing(self, driver: DriverProcess, standing: Standing) -> None:
         await self._note_came_up()
         self._freshness.note(standing)
         await self._compare(standing)
@@ -367,12 +367,12 @@ class Drivers:
         """Whether the script has come to its end under this leader, though its end may wait in the queue or for its burial."""
         return self._term.epoch is not None and self._completed == self._term.token
 
-    def _overhear_end(self, driver: Driver, status: int) -> None:
+    def _overhear_end(self, driver: DriverProcess, status: int) -> None:
         if self._term.epoch is not None and isinstance(_end(driver, status), Completed):
             self._completed = self._term.token
         self._happen(Exited(driver, status))
 
-    async def exited(self, driver: Driver, status: int) -> None:
+    async def exited(self, driver: DriverProcess, status: int) -> None:
         """Bury it. A standby's is followed by another; what follows a leader's is the control loop's to decide."""
         end = _end(driver, status)
         await self.bury(by_itself=self._term.epoch is None)
@@ -396,5 +396,5 @@ class Drivers:
             self._happen(Died(reason, self._term.token))
 
 
-def _end(driver: Driver, status: int) -> Completed | Refused | Failed:
+def _end(driver: DriverProcess, status: int) -> Completed | Refused | Failed:
     return how_it_ended(driver.ended, status, driver.killed_because, memory_was_short=driver.memory_was_short)

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from understudy.fencing.token import Token
     from understudy.ha.job import Job
     from understudy.messages import Message
-    from understudy.supervisor.child import Driver
-    from understudy.supervisor.freshness import Due
+    from understudy.supervisor.driver_process import DriverProcess
+    from understudy.supervisor.standby_staleness import ReloadDue
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Lost:
 class Heard:
     """``driver`` said something. A message of a driver that was replaced meanwhile is not answered."""
 
-    driver: Driver
+    driver: DriverProcess
     message: Message
 
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    driver: Driver
+    driver: DriverProcess
     status: int
 
 
@@ -64,8 +64,8 @@ class RestartDue:
 class Aged:
     """A standby's driver has become too old to lead."""
 
-    driver: Driver
-    due: Due
+    driver: DriverProcess
+    due: ReloadDue
 
 
 @dataclass(frozen=True, slots=True)

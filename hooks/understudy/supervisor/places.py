@@ -22,9 +22,9 @@ from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive
 from understudy.supervisor.evidence import EvidenceWatch
-from understudy.supervisor.freshness import mounted
 from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.standby_staleness import mounted
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer

@@ -58,9 +58,9 @@ from understudy.supervisor.happenings import (
     Stop,
 )
 from understudy.supervisor.health import FenceCounts, Health
+from understudy.supervisor.membership import Membership
 from understudy.supervisor.places import Place
 from understudy.supervisor.root_tasks import RootTasks, internal
-from understudy.supervisor.roster import Roster
 from understudy.supervisor.seat import Term
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workload import intruder
@@ -100,7 +100,7 @@ class Replica:
             leaving=self._leader_leaves,
         )
         self._generation = Generation(place.revision, settings.digest, place.workload)
-        self._roster = Roster(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
+        self._roster = Membership(self._replicas, place, lambda: self._generation, clock, log, self._evidence.is_dead)
         self.health = Health(
             clock, FenceCounts(), live_within=2 * settings.timings.retry, last_turn=lambda: self._elector.turned_at
         )

@@ -18,7 +18,7 @@ from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
 from understudy.settings import Timings
 from understudy.supervisor import fence_logs
-from understudy.supervisor.child import Driver
+from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.native import Executors
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
@@ -61,8 +61,8 @@ class Seat:
         place: Place,
         fence_jar: Path,
         term: Term,
-        heard: Callable[[Driver, Message], None],
-        exited: Callable[[Driver, int], None],
+        heard: Callable[[DriverProcess, Message], None],
+        exited: Callable[[DriverProcess, int], None],
         follow: Callable[[CountersPage], None],
     ) -> None:
         self._settings = settings
@@ -74,9 +74,9 @@ class Seat:
         self._exited = exited
         self._follow = follow
         self.workspaces = Workspaces(settings.home, place.java_options)
-        self.driver: Driver | None = None
+        self.driver: DriverProcess | None = None
         self._remaining: ProcessesRemain | None = None
-        self._dying: list[Driver] = []
+        self._dying: list[DriverProcess] = []
 
     def start(self, *, idle: bool) -> None:
         """Start a standby's script. ``idle``: another replica leads; the kernel should favour it for CPU and memory."""
@@ -99,7 +99,7 @@ class Seat:
             workspace.remove()  # or every start that fails would leave directories and descriptors behind
             raise
 
-    def _started(self, workspace: Workspace, executors: Executors, *, idle: bool) -> Driver:
+    def _started(self, workspace: Workspace, executors: Executors, *, idle: bool) -> DriverProcess:
         settings, alive = self._settings, self._place.alive
         gate = GateWriter(workspace.gate)
         spec = DriverSpec(
@@ -131,7 +131,7 @@ class Seat:
         )
         try:
             self._follow(CountersPage.create(counters_of(gate.path)))
-            return Driver(spec, gate, workspace, alive, self._heard, self._exited)
+            return DriverProcess(spec, gate, workspace, alive, self._heard, self._exited)
         except BaseException:
             gate.discard()
             raise

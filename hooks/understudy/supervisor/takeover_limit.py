@@ -9,7 +9,7 @@ from understudy.clock import instant
 from understudy.fencing.gate import State
 
 if TYPE_CHECKING:
-    from understudy.supervisor.child import Driver
+    from understudy.supervisor.driver_process import DriverProcess
 
 
 class TakeoverLimit:
@@ -23,7 +23,7 @@ class TakeoverLimit:
         self._seconds = seconds
         self._due: asyncio.TimerHandle | None = None
 
-    def begins(self, driver: Driver) -> None:
+    def begins(self, driver: DriverProcess) -> None:
         """The driver was told to lead, and has queries to start. A limit that runs already stays."""
         if self._due is None:
             self._wait(driver)
@@ -34,10 +34,10 @@ class TakeoverLimit:
             self._due.cancel()
             self._due = None
 
-    def _wait(self, driver: Driver) -> None:
+    def _wait(self, driver: DriverProcess) -> None:
         self._due = asyncio.get_running_loop().call_later(self._seconds, self._over, driver)
 
-    def _over(self, driver: Driver) -> None:
+    def _over(self, driver: DriverProcess) -> None:
         if driver.gate.view.standing(instant()) is State.OPEN:
             self._due = None
             driver.kill_now(f"its queries have not started within {self._seconds:g} s of the grant")

@@ -22,7 +22,7 @@ from understudy.supervisor.places import Place
 _REFRESH = 120.0
 
 
-class Roster:
+class Membership:
     """``is_dead`` is the evidence watch's: an entry of a replica whose processes are all gone is taken out, and never a successor."""
 
     def __init__(

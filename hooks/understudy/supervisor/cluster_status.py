@@ -19,7 +19,7 @@ _NOT_BEGUN = "NEW"
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ClusterStatus:
     """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
     leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
     and ``run_ended`` in seconds since 1970, ``None`` if not known.
@@ -85,9 +85,9 @@ class Picture:
         return next((f" at {each.address}" for each in self.replicas if each.role == "leader" and each.address), "")
 
 
-async def read_picture(
+async def read_cluster_status(
     documents: DocumentStore, lock: DocumentStore, cluster: str, failures: list[UnderstudyError] | None = None
-) -> Picture:
+) -> ClusterStatus:
     """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown. ``failures`` gets them too."""
     met: list[UnderstudyError] = [] if failures is None else failures
     problems: list[str] = []
@@ -117,7 +117,7 @@ async def read_picture(
         job = await _job(documents, cluster, bound)
     except UnderstudyError as error:
         met.append(error)
-    return Picture(
+    return ClusterStatus(
         cluster=cluster,
         job=job.job if job is not None else bound or "unknown",
         status=job.status.value if job is not None else _NOT_BEGUN,

@@ -34,14 +34,14 @@ Version = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class ReloadDue:
     """``urgent``: what the standby has rehearsed may not work any more, so it is no loss while it starts again."""
 
     reason: str
     urgent: bool
 
 
-class Freshness:
+class StandbyStaleness:
     """One replica's. ``max_age`` in seconds of ``clock``; ``submit`` and ``mounts`` say which files make up the configuration."""
 
     def __init__(self, max_age: float, submit: Sequence[str], mounts: Sequence[Path], clock: Clock) -> None:
@@ -52,7 +52,7 @@ class Freshness:
         self._pause = self._at_least = min(_AT_LEAST, max_age)
         self.began(None)
 
-    def began(self, because: Due | None) -> None:
+    def began(self, because: ReloadDue | None) -> None:
         """A standby's driver starts now; ``because`` of what its predecessor was ended, if it was for its age."""
         self._pause = min(2 * self._pause, self._max_age) if because is not None and because.urgent else self._at_least
         self._began_at = self._clock.now()
@@ -67,19 +67,19 @@ class Freshness:
             self._failures, self._failed = self._failures + 1, standing.reason
         self._outdated = standing.outdated
 
-    def due(self) -> Due | None:
+    def due(self) -> ReloadDue | None:
         now = self._clock.now()
         if now < self._began_at + self._pause:
             return None
         if self._outdated:
-            return Due(self._outdated, urgent=True)
+            return ReloadDue(self._outdated, urgent=True)
         if self._worked and self._failures >= _FAILURES:
-            return Due(f"a rehearsal that used to work fails: {self._failed}", urgent=True)
+            return ReloadDue(f"a rehearsal that used to work fails: {self._failed}", urgent=True)
         changed = next((path for path, version in self._versions.items() if version_of(path) != version), None)
         if changed is not None:
-            return Due(f"{changed} has changed since the script began", urgent=True)
+            return ReloadDue(f"{changed} has changed since the script began", urgent=True)
         if now >= self._until:
-            return Due(f"the script began {now - self._began_at:.0f} s ago", urgent=False)
+            return ReloadDue(f"the script began {now - self._began_at:.0f} s ago", urgent=False)
         return None
 
     def _configuration(self) -> Iterator[tuple[Path, Version]]:

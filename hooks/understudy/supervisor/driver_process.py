@@ -51,7 +51,7 @@ def like_submit(environ: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONHASHSEED": "0", **environ, "PYTHONUNBUFFERED": "YES"}
 
 
-class Driver:
+class DriverProcess:
     """``on_message`` gets every message, ``on_exit`` the exit code once, when the process or its JVM is gone."""
 
     def __init__(
@@ -60,8 +60,8 @@ class Driver:
         gate: GateWriter,
         workspace: Workspace,
         alive: Alive,
-        on_message: Callable[[Driver, Message], None],
-        on_exit: Callable[[Driver, int], None],
+        on_message: Callable[[DriverProcess, Message], None],
+        on_exit: Callable[[DriverProcess, int], None],
     ) -> None:
         self.spec = spec
         self.gate = gate

@@ -24,8 +24,8 @@ from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.messages import Standing
 from understudy.processes import Alive, all_gone, boot_id, tombstone
 from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.membership import Membership
 from understudy.supervisor.places import Place
-from understudy.supervisor.roster import Roster
 
 _LIVES = """
 import sys, time
@@ -50,7 +50,7 @@ class Machine:
         self.died = asyncio.Event()
         self.watch = self.another_watch(lambda _: self.died.set())
         place = cast(Place, SimpleNamespace(holder="me", alive=self.me, host="h", address=""))
-        self.roster = Roster(self.replicas, place, Generation, BootClock(), Log(), self.watch.is_dead)
+        self.roster = Membership(self.replicas, place, Generation, BootClock(), Log(), self.watch.is_dead)
 
     @property
     def alive(self) -> Path:
@@ -203,7 +203,7 @@ def test_what_kept_a_standby_from_rehearsing_is_not_said_of_the_leader_it_became
         store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
         await store.join("job")
         place = cast(Place, SimpleNamespace(holder="m", host="h", address="", alive=SimpleNamespace(inode=1)))
-        roster = Roster(store, place, Generation, BootClock(), Log(), lambda _: False)
+        roster = Membership(store, place, Generation, BootClock(), Log(), lambda _: False)
         await roster.publish(STANDING, 0.0, leads=leads, running=1, failed=failed)
         (told,) = await store.read()
         return told.reason

@@ -9,14 +9,14 @@ from tests.unit.election_builders import FAST, NAME, join, virtually
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.election.facts import Role
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.supervisor.picture import Picture, read_picture
+from understudy.supervisor.cluster_status import ClusterStatus, read_cluster_status
 
 CLUSTER = NAME.removesuffix("-lock")
 STALE = Replica("cut-off_1", "leader", True, "live", 4, 1.0, "", "", 1, 7, "cut-off", 1, "boot", 1.0, "10.0.0.1:8080")
 
 
 def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() -> None:
-    async def look() -> Picture:
+    async def look() -> ClusterStatus:
         server = MemoryServer()
         member = join(server, "new_2")
         await member.until(Role.LEADING)
@@ -26,7 +26,7 @@ def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() ->
         for each in (STALE, replace(STALE, holder="new_2", host="new", address="10.0.0.2:8080")):
             await replicas.publish(each, [])
         await asyncio.sleep(FAST.retry)
-        return await read_picture(documents, documents, CLUSTER)
+        return await read_cluster_status(documents, documents, CLUSTER)
 
     picture = virtually(look())
     assert {each.host: each.role for each in picture.replicas} == {"cut-off": "deposed", "new": "leader"}
@@ -40,7 +40,7 @@ def test_a_standby_that_knows_one_of_four_queries_is_not_shown_as_rehearsed_and_
     knows = replace(STALE, holder="a_1", role="standby", host="knows", queries=4, held="job.py:9")
     lacks = replace(STALE, holder="b_1", role="standby", host="lacks", queries=1, held="job.py:5")
     older = replace(STALE, holder="c_1", role="standby", host="older", held="job.py:9")
-    shown = Picture("c", "j", "RUNNING", "new_2", 1, 1, 0, None, 0, [leader, knows, lacks, older], [])
+    shown = ClusterStatus("c", "j", "RUNNING", "new_2", 1, 1, 0, None, 0, [leader, knows, lacks, older], [])
     notes = {line.split()[0]: line for line in shown.lines(2.0) if "job.py" in line}
     assert notes["lacks"].endswith("rehearsed 1 of 4 queries, held at job.py:5")
     assert notes["knows"].endswith("job.py:9")

@@ -18,16 +18,16 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.messages import Standing
-from understudy.supervisor.freshness import Freshness, files_named_by, mounted
-from understudy.supervisor.roster import Roster
+from understudy.supervisor.membership import Membership
+from understudy.supervisor.standby_staleness import StandbyStaleness, files_named_by, mounted
 
 AGE = 1000.0
 REHEARSED = Standing("job.py:9", rehearsed=True, how="live", rounds=4, seconds=1.0)
 FAILING = Standing("job.py:9", rehearsed=False, how="", rounds=5, seconds=1.0, reason="no such file")
 
 
-def freshness(clock: Hands, *submit: str, mounts: tuple[Path, ...] = ()) -> Freshness:
-    return Freshness(AGE, submit, mounts, clock)
+def freshness(clock: Hands, *submit: str, mounts: tuple[Path, ...] = ()) -> StandbyStaleness:
+    return StandbyStaleness(AGE, submit, mounts, clock)
 
 
 def test_a_script_is_run_again_when_it_has_grown_old_and_that_is_not_urgent() -> None:
@@ -164,7 +164,7 @@ def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, queries:
         for other in others:
             await store.publish(other, [])
         place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
-        roster = Roster(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        roster = Membership(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         roster._script_since = since
         return await roster.may_begin_again(rehearsed=rehearsed, queries=queries, urgent=urgent)
 
@@ -207,7 +207,7 @@ def test_the_only_one_that_knows_all_queries_stays_and_a_leader_names_it_its_suc
         for each in (replace(lacks, rounds=32), knows, replace(LEADER, queries=4)):
             await store.publish(each, [])
         place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
-        roster = Roster(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        roster = Membership(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         return await roster.successor(), await roster.running()
 
     assert asyncio.run(ask()) == ("y", 4)
@@ -217,7 +217,7 @@ def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
     place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
     store = MemoryDocumentStore(MemoryServer())
     store.reachable = False
-    roster = Roster(
+    roster = Membership(
         ReplicaStore(store, "replicas"), place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False
     )
     assert not asyncio.run(roster.may_begin_again(rehearsed=False, urgent=True))
@@ -231,7 +231,7 @@ def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
         documents = ReplicaStore(store, "replicas")
         await documents.join("job")
         log = Log(stream=lines)
-        roster = Roster(documents, place, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
+        roster = Membership(documents, place, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
         for held, reachable in (("a", False), ("b", False), ("c", True), ("d", False)):
             store.reachable = reachable
             await roster.publish(Standing(held, True, "live", 1, 1.0, ""), 1.0, leads=False)
