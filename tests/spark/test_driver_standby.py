@@ -500,7 +500,7 @@ def test_the_directory_of_a_table_is_claimed_wherever_the_catalog_keeps_it(tmp_p
 def test_a_leaders_statements_are_not_looked_into(tmp_path: Path) -> None:
     script = (
         "from pyspark.sql import SparkSession\n"
-        "import understudy.driver.patches as patches\n"
+        "import understudy.driver.spark_patches.installation as patches\n"
         "spark = SparkSession.builder.getOrCreate()\n"
         "spark.sparkContext.setLogLevel('OFF')\n"
         "stock, looked = patches.has_side_effects, []\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from understudy.clock import instant
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 from understudy.fencing.activity import ACTIVITY_PAGE, Activity
 from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
@@ -34,12 +34,12 @@ def page(tmp_path: Path) -> Activity:
 
 
 @pytest.fixture
-def gatekeeper(tmp_path: Path, page: Activity) -> Gatekeeper:
+def gate_client(tmp_path: Path, page: Activity) -> GateClient:
     """Of a leader whose gate stays open."""
     del page
     now = instant()
     GateWriter(tmp_path / "gate").publish(View(State.OPEN, Token(1, 1), now.plus(HOUR), now.plus(HOUR), now.plus(HOUR)))
-    return Gatekeeper(tmp_path / "gate", tmp_path / "job.py", lambda _: None)
+    return GateClient(tmp_path / "gate", tmp_path / "job.py", lambda _: None)
 
 
 @contextmanager
@@ -72,31 +72,31 @@ def until(page: Activity, count: int) -> None:
     timer.cancel()
 
 
-def test_a_child_that_asks_for_a_step_leaves_its_parents_count_alone(page: Activity, gatekeeper: Gatekeeper) -> None:
+def test_a_child_that_asks_for_a_step_leaves_its_parents_count_alone(page: Activity, gate_client: GateClient) -> None:
     def child(wait: object) -> None:
-        with gatekeeper.user_code():
+        with gate_client.user_code():
             wait()  # type: ignore[operator]
 
-    with gatekeeper.user_code():
+    with gate_client.user_code():
         pass
     with forked(child):
         until(page, 1)
-        with gatekeeper.user_code():
+        with gate_client.user_code():
             assert page.running == 2
         assert page.running == 1
     assert page.running == 0
 
 
-def test_a_child_that_has_ended_takes_nothing_from_its_parent(page: Activity, gatekeeper: Gatekeeper) -> None:
-    with gatekeeper.user_code():
-        process = multiprocessing.get_context("fork").Process(target=lambda: gatekeeper.user_code().__enter__())
+def test_a_child_that_has_ended_takes_nothing_from_its_parent(page: Activity, gate_client: GateClient) -> None:
+    with gate_client.user_code():
+        process = multiprocessing.get_context("fork").Process(target=lambda: gate_client.user_code().__enter__())
         process.start()
         process.join()
         assert page.running == 1
 
 
-def test_a_child_made_in_a_step_goes_on_with_it_until_it_dies(page: Activity, gatekeeper: Gatekeeper) -> None:
-    with gatekeeper.user_code():
+def test_a_child_made_in_a_step_goes_on_with_it_until_it_dies(page: Activity, gate_client: GateClient) -> None:
+    with gate_client.user_code():
         child = forked(lambda wait: wait())
         child.__enter__()
         until(page, 2)
@@ -105,11 +105,11 @@ def test_a_child_made_in_a_step_goes_on_with_it_until_it_dies(page: Activity, ga
     assert page.running == 0
 
 
-def test_a_child_made_beside_a_step_of_another_thread_is_in_none(page: Activity, gatekeeper: Gatekeeper) -> None:
+def test_a_child_made_beside_a_step_of_another_thread_is_in_none(page: Activity, gate_client: GateClient) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def step() -> None:
-        with gatekeeper.user_code():
+        with gate_client.user_code():
             inside.set()
             go_on.wait()
 
@@ -118,9 +118,9 @@ def test_a_child_made_beside_a_step_of_another_thread_is_in_none(page: Activity,
     inside.wait()
 
     def child(wait: object) -> None:
-        with gatekeeper.user_code():
+        with gate_client.user_code():
             pass
-        assert not gatekeeper.user_code_runs
+        assert not gate_client.user_code_runs
         wait()  # type: ignore[operator]
 
     with forked(child):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.driver.outdated import first_line
+from understudy.driver.stale_snapshot import first_line
 from understudy.errors import ScriptProblem
 from understudy.messages import Ended
 from understudy.processes import is_exiting

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.clock import instant
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 from understudy.driver.query_count import Queries, QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.errors import ScriptProblem
@@ -31,8 +31,8 @@ class Gate:
         self._page.publish(View(State.STANDBY, NONE))
         Activity(home / "gate.activity", create=True)
         self.held: queue.Queue[str] = queue.Queue()
-        self.gatekeeper = Gatekeeper(home / "gate", home / "job.py", self.held.put)
-        self.registry = QueryRegistry(self.gatekeeper)
+        self.gate_client = GateClient(home / "gate", home / "job.py", self.held.put)
+        self.registry = QueryRegistry(self.gate_client)
 
     def open(self) -> None:
         now = instant()
@@ -86,15 +86,15 @@ def asked(question: Any) -> queue.Queue[Any]:
 
 
 def test_with_nothing_declared_a_standby_answers_as_spark_does(gate: Gate) -> None:
-    gate.registry.settle_declared()
+    gate.registry.wait_until_declared_started()
     assert gate.held.empty()
-    assert not gate.gatekeeper.asked, "nothing was written, and nothing waits to be"
+    assert not gate.gate_client.asked, "nothing was written, and nothing waits to be"
 
 
 def test_with_a_query_declared_the_same_question_waits_for_its_start(gate: Gate) -> None:
     query: Any = Query()
     gate.registry.add(query)
-    answer = asked(gate.registry.settle_declared)
+    answer = asked(gate.registry.wait_until_declared_started)
     assert gate.held.get(timeout=TEN_SECONDS) == "job.py"
     gate.open()
     assert gate.held.get(timeout=TEN_SECONDS) == ""
@@ -138,16 +138,16 @@ def test_a_listener_that_a_start_waits_for_gets_that_query_and_waits_for_no_othe
     later: Any = Query(view="board")
     for each in (starts, later):
         gate.registry.add(each)
-    elsewhere = asked(lambda: gate.registry.real(starts))
+    elsewhere = asked(lambda: gate.registry.wait_for_query(starts))
     with gate.registry.start_calls_back("id"):
-        gate.registry.settle()
-        assert gate.registry.real(starts)._jsq is starts.java
+        gate.registry.wait_until_started()
+        assert gate.registry.wait_for_query(starts)._jsq is starts.java
         assert elsewhere.get(timeout=TEN_SECONDS)._jsq is starts.java, (
             "a thread that the listener waits for gets it too"
         )
         assert not gate.registry.await_view("board")
         with pytest.raises(ScriptProblem, match="starts when it has returned"):
-            gate.registry.real(later)
+            gate.registry.wait_for_query(later)
     assert not gate.registry.in_callback
 
 

@@ -72,9 +72,9 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
             case Roots(roots):
                 recorded.update(dict.fromkeys(roots, fence.token))
 
-    gatekeeper: Any = SimpleNamespace(standing=lambda: State.OPEN)
+    gate_client: Any = SimpleNamespace(standing=lambda: State.OPEN)
     check: Any = SimpleNamespace(session=lambda _: None)
-    claims = RootClaims(gatekeeper, check, say)
+    claims = RootClaims(gate_client, check, say)
     claims.attached(
         SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.driver.allowance import Allowance
+from understudy.driver.read_budget import ReadBudget
 from understudy.driver.rehearsals import Rehearsals
 
 EVERY = 30.0
@@ -13,9 +13,9 @@ PLENTY = 10**9
 
 
 def rehearsals(rounds: int = 32, rows: int = PLENTY) -> Rehearsals:
-    allowance = Allowance(rows, PLENTY, lambda: 0.0)
-    allowance.spend(1000, 0)
-    return Rehearsals("live", rounds, EVERY, "scratch", allowance, lambda said: None)
+    budget = ReadBudget(rows, PLENTY, lambda: 0.0)
+    budget.spend(1000, 0)
+    return Rehearsals("live", rounds, EVERY, "scratch", budget, lambda said: None)
 
 
 def test_the_first_rounds_follow_each_other() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from understudy.driver.queries import Deferred
+from understudy.driver.pending_query import PendingQuery
 from understudy.driver.stage import Stage
 from understudy.fencing.counters import CountersPage, path_of
 from understudy.fencing.gate import State
@@ -56,7 +56,7 @@ class Query:
         return
 
 
-class Started(Deferred):
+class Started(PendingQuery):
     """Begins as ``query``, with ``checkpoint`` and a sink of its own."""
 
     @property
@@ -76,16 +76,16 @@ class Started(Deferred):
 
 def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Started:
     anything: Any = query
-    scene: Any = SimpleNamespace(same_settings=lambda _: True)
+    snapshot: Any = SimpleNamespace(same_settings=lambda _: True)
     sink: Any = SimpleNamespace(kind="noop", query_name=None, options={})
-    return kind(anything, None, None, sink, checkpoint, scene)
+    return kind(anything, None, None, sink, checkpoint, snapshot)
 
 
-def leading(gate: Path, fence: Fence, gatekeeper: Any, said: list[Message]) -> Stage:
+def leading(gate: Path, fence: Fence, gate_client: Any, said: list[Message]) -> Stage:
     CountersPage.create(path_of(gate))
     nobody: Any = None
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
-    stage = Stage(gatekeeper, nobody, gate, check, said.append)
+    stage = Stage(gate_client, nobody, gate, check, said.append)
     stage.attached(SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence)))))
     stage._claims.granted({})
     return stage

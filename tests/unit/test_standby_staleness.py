@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.clocks import Hands
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
-from understudy.driver.outdated import outdated
+from understudy.driver.stale_snapshot import stale_reason
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
@@ -253,4 +253,4 @@ def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
     ],
 )
 def test_errors_of_an_old_script_are_told_from_errors_of_any_script(text: str, meaning: str) -> None:
-    assert outdated(RuntimeError(text)) == meaning
+    assert stale_reason(RuntimeError(text)) == meaning

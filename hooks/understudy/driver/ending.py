@@ -22,10 +22,10 @@ from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
-from understudy.driver.outdated import first_line
-from understudy.driver.queries import Deferred
+from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import failed_last
 from understudy.driver.stage import Stage
+from understudy.driver.stale_snapshot import first_line
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.messages import Advice, Ended, Message, StillRunning
 from understudy.processes import is_exiting
@@ -105,10 +105,10 @@ class Ending:
         self._exiting = True
 
     def _settle(self) -> None:
-        if self._outcome.code != 0 or self._stage is None or not self._stage.gatekeeper.asked:
+        if self._outcome.code != 0 or self._stage is None or not self._stage.gate_client.asked:
             return
         try:
-            self._stage.settle()
+            self._stage.wait_until_started()
         except BaseException as error:  # noqa: BLE001 - reported as if the script's last line had raised it
             if not isinstance(error, LeadershipLost):
                 traceback.print_exc()
@@ -127,7 +127,7 @@ class Ending:
             # whatever the script made of it, a swallowed one with exit code 0 included: its rows are not there, nor would be
             refused = self._stage.refusal
             outcome = outcome if refused is None else Outcome.of(refused)
-        asked = self._stage is not None and self._stage.gatekeeper.asked
+        asked = self._stage is not None and self._stage.gate_client.asked
         self._say(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 
     def _judged(self) -> Outcome:
@@ -187,7 +187,7 @@ class Ending:
         threading.excepthook = hook
 
 
-def failures(queries: Sequence[Deferred]) -> list[str]:
+def failures(queries: Sequence[PendingQuery]) -> list[str]:
     """The queries whose last end was an exception, in words: of those that were started again the last start counts."""
     return [f"query {name}: {line}" for name, line in failed_last(queries).items()]
 

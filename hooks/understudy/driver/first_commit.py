@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 from understudy.fencing.counters import CountersPage, path_of
 from understudy.fencing.gate import State
 
@@ -13,12 +13,12 @@ from understudy.fencing.gate import State
 _LOOK = 0.02
 
 
-def first_commit(gate: Path, gatekeeper: Gatekeeper) -> tuple[str, int] | None:
+def first_commit(gate: Path, gate_client: GateClient) -> tuple[str, int] | None:
     """Wait for the first commit under this driver's token: its checkpoint and its batch. ``None`` once leadership is lost."""
     counters = CountersPage(path_of(gate))
-    while gatekeeper.standing() is not State.REVOKED:
+    while gate_client.standing() is not State.REVOKED:
         first = counters.read().first
-        if first is not None and first.token == int(gatekeeper.token()):
+        if first is not None and first.token == int(gate_client.token()):
             return first.root, first.batch
         time.sleep(_LOOK)
     return None

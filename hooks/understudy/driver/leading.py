@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 
 
 class Leading:
-    def __init__(self, gatekeeper: Gatekeeper) -> None:
-        self._gatekeeper = gatekeeper
+    def __init__(self, gate_client: GateClient) -> None:
+        self._gate_client = gate_client
 
     @property
     def leads(self) -> bool:
-        return self._gatekeeper.leads
+        return self._gate_client.leads
 
     @property
     def epoch(self) -> int:
-        return self._gatekeeper.token().epoch if self.leads else 0
+        return self._gate_client.token().epoch if self.leads else 0
 
     @property
     def token(self) -> int:
-        return int(self._gatekeeper.token()) if self.leads else 0
+        return int(self._gate_client.token()) if self.leads else 0
 
     @contextmanager
     def step(self) -> Iterator[int]:
-        with self._gatekeeper.user_code():
-            yield int(self._gatekeeper.token())
+        with self._gate_client.user_code():
+            yield int(self._gate_client.token())

@@ -16,16 +16,16 @@ from typing import Any
 
 from understudy import lead
 from understudy.clock import instant
-from understudy.driver import accumulators
-from understudy.driver.allowance import Allowance
 from understudy.driver.ending import LOST, Ending, Outcome
 from understudy.driver.fence_check import FenceCheck
-from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.importing import make_importable
+from understudy.driver.gate_client import GateClient
 from understudy.driver.jvm import prepare
 from understudy.driver.leading import Leading
-from understudy.driver.patches import install
+from understudy.driver.read_budget import ReadBudget
 from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.spark_patches import accumulators
+from understudy.driver.spark_patches.import_hook import make_importable
+from understudy.driver.spark_patches.installation import install
 from understudy.driver.stage import Stage
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.messages import (
@@ -85,13 +85,13 @@ class Channel:
 
 def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outcome:
     script = Path(spec.script)
-    gatekeeper: Gatekeeper
-    allowance = Allowance(spec.rows_per_hour, spec.bytes_per_hour)
-    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, allowance, channel.say)
+    gate_client: GateClient
+    budget = ReadBudget(spec.rows_per_hour, spec.bytes_per_hour)
+    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, budget, channel.say)
     check = FenceCheck(ending.refuse)
-    gatekeeper = Gatekeeper(Path(spec.gate), script, rehearsals.held, check.writer)
+    gate_client = GateClient(Path(spec.gate), script, rehearsals.held, check.writer)
     in_cluster = spec.lock_kind != "file"
-    stage = Stage(gatekeeper, rehearsals, Path(spec.gate), check, channel.say, spec.executors, in_cluster=in_cluster)
+    stage = Stage(gate_client, rehearsals, Path(spec.gate), check, channel.say, spec.executors, in_cluster=in_cluster)
     ending.of_stage(stage)
 
     def attached(gateway: Any) -> None:
@@ -100,14 +100,14 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outco
         channel.say(Attached(_spark_version(), gateway.proc.pid))
 
     prepare(spec, alive, check, attached)
-    install(stage, gatekeeper, spec.checkpoints, tuned=spec.tune)
+    install(stage, gate_client, spec.checkpoints, tuned=spec.tune)
     accumulators.install(lambda: rehearsals.playing)
-    lead.install(Leading(gatekeeper))
+    lead.install(Leading(gate_client))
     make_importable(spec.submit)
     if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(stage, rehearsals), name="supervisor", daemon=True).start()
-    return _play(script, spec.arguments, stage.suspect)
+    return _play(script, spec.arguments, stage.report_stale)
 
 
 def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> Outcome:

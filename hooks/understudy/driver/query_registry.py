@@ -8,31 +8,31 @@ from contextlib import contextmanager, suppress
 
 from pyspark.sql.streaming import StreamingQuery
 
-from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.outdated import first_line
-from understudy.driver.queries import Deferred, KeptId
+from understudy.driver.gate_client import GateClient
+from understudy.driver.pending_query import KeptId, PendingQuery
 from understudy.driver.query_count import Queries
+from understudy.driver.stale_snapshot import first_line
 from understudy.errors import ScriptProblem
 
 
 class QueryRegistry:
     """One driver's, in the order in which its script has started them."""
 
-    def __init__(self, gatekeeper: Gatekeeper) -> None:
-        self._gatekeeper = gatekeeper
+    def __init__(self, gate_client: GateClient) -> None:
+        self._gate_client = gate_client
         self._lock = threading.Lock()
-        self._queries: list[Deferred] = []
+        self._queries: list[PendingQuery] = []
         self._called_back = threading.local()  # whether this thread runs a listener that a start waits for
 
-    def queries(self) -> list[Deferred]:
+    def queries(self) -> list[PendingQuery]:
         with self._lock:
             return list(self._queries)
 
-    def add(self, deferred: Deferred) -> None:
+    def add(self, deferred: PendingQuery) -> None:
         with self._lock:
             self._queries.append(deferred)
 
-    def add_started(self, deferred: Deferred) -> bool:
+    def add_started(self, deferred: PendingQuery) -> bool:
         """Add what runs already; true if it is the first.
 
         A script that starts its query again whenever it ends has one, not a thousand; nor one for each that came to its end.
@@ -45,23 +45,23 @@ class QueryRegistry:
 
     # The script's questions.
 
-    def query_id(self, deferred: Deferred) -> str:
+    def query_id(self, deferred: PendingQuery) -> str:
         """The query's id. A standby reads it in the checkpoint; while there is none, it waits for the leader to begin it."""
         if not deferred.registered.is_set():
             look = KeptId(deferred)
             if look() is None:
-                self._gatekeeper.pass_through(unless=lambda: look() is not None)
+                self._gate_client.pass_through(unless=lambda: look() is not None)
             if not deferred.registered.is_set() and (known := look()) is not None:
                 return known
-        return self.real(deferred).id
+        return self.wait_for_query(deferred).id
 
-    def real(self, deferred: Deferred) -> StreamingQuery:
+    def wait_for_query(self, deferred: PendingQuery) -> StreamingQuery:
         """The running query, after waiting for the grant and for its start.
 
         Raises ``ScriptProblem`` where that start waits for the listener that asks.
         """
         if not deferred.registered.is_set():
-            self._gatekeeper.pass_through()
+            self._gate_client.pass_through()
             if self.in_callback:
                 raise ScriptProblem(
                     "a listener's onQueryStarted asks for a query that starts when it has returned",
@@ -69,24 +69,24 @@ class QueryRegistry:
                     remedy="Ask for it in onQueryProgress, or in a thread that the listener does not wait for",
                 )
             while not deferred.registered.wait(0.5):
-                self._gatekeeper.pass_through()
+                self._gate_client.pass_through()
         if deferred.query is None:
             assert deferred.error is not None
             deferred.told = True
             raise deferred.error
         return deferred.query
 
-    def settle(self) -> None:
+    def wait_until_started(self) -> None:
         """Wait for the grant, and until everything that was deferred has begun; in a listener's onQueryStarted, for the grant alone."""
-        self._gatekeeper.pass_through()
+        self._gate_client.pass_through()
         for each in self.queries():
             if not each.told and not (self.in_callback and not each.registered.is_set()):
-                self.real(each)
+                self.wait_for_query(each)
 
-    def settle_declared(self) -> None:
-        """As ``settle``. A standby whose script has declared no query yet returns at once: what Spark says then is known."""
-        if self.queries() or not self._gatekeeper.stands_by:
-            self.settle()
+    def wait_until_declared_started(self) -> None:
+        """As ``wait_until_started``. A standby whose script has declared no query yet returns at once: what Spark says then is known."""
+        if self.queries() or not self._gate_client.stands_by:
+            self.wait_until_started()
 
     def await_view(self, view: str) -> bool:
         """Wait until the memory sink whose temporary view this is has started. False where there is nothing to wait for."""
@@ -94,7 +94,7 @@ class QueryRegistry:
             return False
         pending = [each for each in self.queries() if not each.begun.is_set() and each.shows_in(view)]
         for each in pending:
-            self.real(each)
+            self.wait_for_query(each)
             each.begun.wait()
         return bool(pending)
 
@@ -136,7 +136,7 @@ class QueryRegistry:
         return Queries(self.running(), failed_last(self.queries()))
 
 
-def failed_last(queries: Sequence[Deferred]) -> dict[str, str]:
+def failed_last(queries: Sequence[PendingQuery]) -> dict[str, str]:
     """By name, the first line of what ended a query, of those whose last end was an exception.
 
     Of a query that was started again the last start counts. One that Spark refused beside another of its name or checkpoint has
@@ -149,5 +149,5 @@ def failed_last(queries: Sequence[Deferred]) -> dict[str, str]:
     return {each.name: first_line(error) for each in last if (error := each.failure()) is not None}
 
 
-def _replacing(query: Deferred) -> Callable[[Deferred], bool]:
+def _replacing(query: PendingQuery) -> Callable[[PendingQuery], bool]:
     return lambda later: later.replaces(query)

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from understudy.driver.allowance import Allowance
+from understudy.driver.read_budget import ReadBudget
 from understudy.messages import Message, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from understudy.driver.queries import Deferred
+    from understudy.driver.pending_query import PendingQuery
 
 #: A script that has deferred a query and asks nothing for this long is taken to have declared all of them, in seconds.
 _QUIET = 2.0
@@ -53,17 +53,17 @@ class Rehearsals:
         rounds: int,
         every: float,
         scratch: str,
-        allowance: Allowance,
+        budget: ReadBudget,
         say: Callable[[Message], None],
     ) -> None:
         self._mode = mode
         self._rounds = rounds
         self._every = every
         self._scratch = scratch
-        self._allowance = allowance
+        self._budget = budget
         self._say = say
         self._lock = threading.Lock()
-        self._deferred: list[Deferred] = []
+        self._deferred: list[PendingQuery] = []
         self._running: dict[int, Any] = {}
         self._cancelled = threading.Event()
         self._rests = 0
@@ -77,7 +77,7 @@ class Rehearsals:
         self._looker: threading.Thread | None = None
         self._reads: Any = None  # the JVM's BatchInputs, from the first frame on
 
-    def add(self, deferred: Deferred) -> None:
+    def add(self, deferred: PendingQuery) -> None:
         with self._lock:
             self._deferred.append(deferred)
             self._last_added = time.monotonic()
@@ -190,10 +190,10 @@ class Rehearsals:
     def pause(self, done: int, seconds: float, *, failed: bool) -> float:
         """Seconds to the next round, after one that took ``seconds``."""
         if failed or done >= self._rounds:
-            return max(self._every * random.uniform(0.8, 1.2), self._allowance.pause())  # noqa: S311
+            return max(self._every * random.uniform(0.8, 1.2), self._budget.pause())  # noqa: S311
         if done < _AT_ONCE:
             return 0.0
-        return max(min(_REST * seconds, max(_ENOUGH, seconds), self._every), self._allowance.pause())
+        return max(min(_REST * seconds, max(_ENOUGH, seconds), self._every), self._budget.pause())
 
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"
@@ -231,17 +231,17 @@ class Rehearsals:
         how: dict[int, str] = {}
         errors: dict[int, str] = {}
 
-        def play(index: int, deferred: Deferred) -> None:
+        def play(index: int, deferred: PendingQuery) -> None:
             try:
                 rehearsal = self._rehearsal(index, deferred, rests)
                 known = rehearsal.bytesRead()
                 try:
                     played = json.loads(rehearsal.round())
                 finally:
-                    self._allowance.spend(0, rehearsal.bytesRead() - known)
+                    self._budget.spend(0, rehearsal.bytesRead() - known)
                 how[index] = str(played["how"])
                 if played["how"] in _READ:
-                    self._allowance.spend(played["rows"], 0)
+                    self._budget.spend(played["rows"], 0)
             except Exception as error:  # noqa: BLE001 - whatever a rehearsal meets, the script and the leader must not feel it
                 java = getattr(error, "java_exception", None)
                 errors[index] = str(java.getMessage() if java is not None else error)
@@ -266,7 +266,7 @@ class Rehearsals:
         self._say(told)
         return bool(errors)
 
-    def _rehearsal(self, index: int, deferred: Deferred, rests: int) -> Any:
+    def _rehearsal(self, index: int, deferred: PendingQuery, rests: int) -> Any:
         with self._lock:
             rehearsal = self._running.get(index)
         if rehearsal is None:
@@ -275,7 +275,7 @@ class Rehearsals:
                 deferred.writer._jwrite,  # noqa: SLF001
                 deferred.path,
                 deferred.table,
-                deferred.scene.java_conf,
+                deferred.snapshot.java_conf,
                 deferred.checkpoint,
                 f"{self._scratch}/q{index}.{rests}",  # what was broken off may still be clearing its own away
                 self._mode,

@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from understudy.driver.fence_check import FenceCheck
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 from understudy.driver.parallel import call_each
 from understudy.errors import EnvironmentProblem, IdentityConflict, LeadershipLost, UnderstudyError
 from understudy.fencing.gate import State
@@ -28,9 +28,9 @@ _SHARED = (
 class RootClaims:
     """``say`` reaches the supervisor, which raises the token above a higher claim that was met, or ends this driver."""
 
-    def __init__(self, gatekeeper: Gatekeeper, check: FenceCheck, say: Callable[[Message], None]) -> None:
+    def __init__(self, gate_client: GateClient, check: FenceCheck, say: Callable[[Message], None]) -> None:
         self._check = check
-        self._gatekeeper = gatekeeper
+        self._gate_client = gate_client
         self._say = say
         self._lock = threading.Lock()
         self._claimed: dict[str, Any] = {}  # with the session that writes there
@@ -91,7 +91,7 @@ class RootClaims:
                 self._claimed.pop(root, None)
 
     def _stop_if_revoked(self, why: str) -> None:
-        if self._gatekeeper.standing() is State.REVOKED:
+        if self._gate_client.standing() is State.REVOKED:
             raise LeadershipLost(why)
 
     def _answers(self, roots: Mapping[str, Any], confs: Mapping[Any, Any]) -> dict[str, dict[str, Any]]:

@@ -22,13 +22,13 @@ from pyspark.sql.streaming import StreamingQuery
 from understudy.driver.executors import ask_for
 from understudy.driver.fence_check import FenceCheck
 from understudy.driver.first_commit import first_commit
-from understudy.driver.gatekeeper import Gatekeeper
-from understudy.driver.outdated import first_line, outdated
-from understudy.driver.queries import Deferred
+from understudy.driver.gate_client import GateClient
+from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_count import QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.root_claims import RootClaims, refusal
+from understudy.driver.stale_snapshot import first_line, stale_reason
 from understudy.driver.standin import StandIn, is_log_conflict
 from understudy.driver.tuning import advice
 from understudy.errors import UnderstudyError
@@ -60,7 +60,7 @@ _COMMIT_MS = 150
 class Stage:
     def __init__(
         self,
-        gatekeeper: Gatekeeper,
+        gate_client: GateClient,
         rehearsals: Rehearsals,
         gate: Path,
         fence_check: FenceCheck,
@@ -73,17 +73,17 @@ class Stage:
         self._executors = executors
         self._gate = gate
         self.fence_check = fence_check
-        self.gatekeeper = gatekeeper
+        self.gate_client = gate_client
         self._rehearsals = rehearsals
         self._say = say
         self._jvm: Any = None
-        self.registry = QueryRegistry(gatekeeper)
+        self.registry = QueryRegistry(gate_client)
         self._lock = threading.Lock()  # guards _taken_over, and what waits for it
         self._settings_lock = threading.Lock()  # one start at a time may change a session's settings
         self._taken_over = False
         self._may_be_outdated = False  # stood by, took over, and has committed nothing yet
-        self._claims = RootClaims(gatekeeper, fence_check, say)
-        self._starting: dict[int, Deferred] = {}  # by id(): a leader's, not in the registry yet
+        self._claims = RootClaims(gate_client, fence_check, say)
+        self._starting: dict[int, PendingQuery] = {}  # by id(): a leader's, not in the registry yet
         self._roots_lock = threading.Lock()  # what is claimed for whom does not change while roots are forgotten
         self._running = QueryCount(self.registry.state, lambda now: say(Running(now.running, dict(now.failed))))
 
@@ -95,20 +95,20 @@ class Stage:
 
     def read(self, frame: DataFrame) -> None:
         """The script has made a frame of a reader's. What a leader has read is its own affair, as in Spark."""
-        if self.gatekeeper.stands_by:
+        if self.gate_client.stands_by:
             self._rehearsals.read(frame)
 
-    def start(self, deferred: Deferred) -> StreamingQuery:
+    def start(self, deferred: PendingQuery) -> StreamingQuery:
         """What ``DataStreamWriter.start()`` returns: the real query of a leader, or a stand-in."""
         with self._lock:
-            waiting = self.gatekeeper.standing() is State.STANDBY and not self._taken_over
+            waiting = self.gate_client.standing() is State.STANDBY and not self._taken_over
             if waiting:
                 self.registry.add(deferred)
         if waiting:
             threading.Thread(target=self._prepare, args=(deferred,), name="prepare", daemon=True).start()
             self._rehearsals.add(deferred)
             return self._stand_in(deferred)
-        self.gatekeeper.pass_through()
+        self.gate_client.pass_through()
         self._advise(deferred)
         began = time.monotonic()
         self._starting[id(deferred)] = deferred
@@ -128,15 +128,15 @@ class Stage:
         self._watch([deferred])
         return self._stand_in(deferred)
 
-    def _stand_in(self, deferred: Deferred) -> StandIn:
+    def _stand_in(self, deferred: PendingQuery) -> StandIn:
         return StandIn(
             deferred.sink.query_name,
             lambda: self.registry.query_id(deferred),
-            lambda: self.registry.real(deferred),
+            lambda: self.registry.wait_for_query(deferred),
             lambda failed: self.recover(deferred, failed),
         )
 
-    def recover(self, deferred: Deferred, failed: StreamingQuery) -> bool:
+    def recover(self, deferred: PendingQuery, failed: StreamingQuery) -> bool:
         """Begin again a query that met a predecessor's late write: it reads that write and adopts it. True if it runs again.
 
         At most twice per query: a third conflict means that someone outside the election writes there.
@@ -146,7 +146,7 @@ class Stage:
         with deferred.recovery:
             if deferred.query is not failed:
                 return True
-            if deferred.recovered >= _CONFLICT_RESTARTS or self.gatekeeper.standing() is State.REVOKED:
+            if deferred.recovered >= _CONFLICT_RESTARTS or self.gate_client.standing() is State.REVOKED:
                 return False
             if not _met_a_conflict(failed):
                 return False
@@ -161,9 +161,9 @@ class Stage:
         deferred = self.registry.queries()
         return all(self.recover(each, each.query) for each in deferred if each.query and _met_a_conflict(each.query))
 
-    def settle(self) -> None:
+    def wait_until_started(self) -> None:
         """Wait for the grant, and until everything that was deferred has begun."""
-        self.registry.settle()
+        self.registry.wait_until_started()
 
     # The supervisor's side.
 
@@ -171,7 +171,7 @@ class Stage:
         """Take over. Called in the thread that reads the supervisor's messages, so the work is another thread's."""
         self._claims.granted(recorded)
         self._rehearsals.cancel()
-        self.gatekeeper.nudge()
+        self.gate_client.nudge()
         with self._lock:
             if self._taken_over:
                 self._claims.reclaim()
@@ -194,7 +194,7 @@ class Stage:
 
     def revoked(self) -> None:
         self._rehearsals.cancel()
-        self.gatekeeper.close_for_good()
+        self.gate_client.close_for_good()
 
     def suspend(self, patience: float) -> None:
         """Hold new batches; say when none is running, or when ending is as good as waiting.
@@ -208,8 +208,8 @@ class Stage:
         def quiesce() -> None:
             until = time.monotonic() + patience
             clean = self._quiesced(_ALMOST_DONE_MS)
-            if not clean and self.gatekeeper.user_code_runs:
-                clean = self.gatekeeper.may_end_by(until) and self._outwaited(until)
+            if not clean and self.gate_client.user_code_runs:
+                clean = self.gate_client.may_end_by(until) and self._outwaited(until)
             elif not clean and not self._any_rows():
                 clean = self._quiesced(round(patience * 1000))
             self._say(Suspended(clean))
@@ -218,10 +218,10 @@ class Stage:
 
     def _outwaited(self, until: float) -> bool:
         """Wait for the user's code, and then for its commit: other queries' batches are not waited for."""
-        while self.gatekeeper.user_code_runs and time.monotonic() < until:
+        while self.gate_client.user_code_runs and time.monotonic() < until:
             if self._quiesced(_LOOK_MS):
                 return True
-        if self.gatekeeper.user_code_runs:
+        if self.gate_client.user_code_runs:
             return False
         commit_by = min(time.monotonic(), until) + _COMMIT_MS / 1000
         while (left := commit_by - time.monotonic()) > 0 and self._user_batch_in_flight():
@@ -248,7 +248,7 @@ class Stage:
 
     # The takeover.
 
-    def _take_over(self, deferred: list[Deferred]) -> None:
+    def _take_over(self, deferred: list[PendingQuery]) -> None:
         began = time.monotonic()
         self._say(Starting(len(deferred)))
         claimed = self._begin(deferred)
@@ -256,7 +256,7 @@ class Stage:
         self._watch(deferred)
         self._first_commit(began)
 
-    def _begin(self, deferred: list[Deferred]) -> float:
+    def _begin(self, deferred: list[PendingQuery]) -> float:
         """Claim and start; failures become each query's ``error``. Returns the seconds the claims took."""
         began = time.monotonic()
         try:
@@ -283,18 +283,18 @@ class Stage:
             starter.join()
         return claimed
 
-    def _start_all(self, line: list[Deferred]) -> None:
+    def _start_all(self, line: list[PendingQuery]) -> None:
         for each in line:
             self._start_one(each)
 
-    def _start_one(self, deferred: Deferred) -> None:
+    def _start_one(self, deferred: PendingQuery) -> None:
         deferred.starts = True
         try:
             with self._settings_lock:
-                same = deferred.scene.same_settings(deferred.session)
+                same = deferred.snapshot.same_settings(deferred.session)
                 if not same:
-                    mine = type(deferred.scene).of(deferred.session)
-                    deferred.scene.apply(deferred.session)
+                    mine = type(deferred.snapshot).of(deferred.session)
+                    deferred.snapshot.apply(deferred.session)
                     try:
                         deferred.query = deferred.begin()
                     finally:
@@ -303,7 +303,7 @@ class Stage:
                 deferred.query = deferred.begin()
         except BaseException as error:  # noqa: BLE001 - kept for the script's thread, which raises it
             deferred.error = error
-            self.suspect(error)
+            self.report_stale(error)
         finally:
             deferred.starts = False
             deferred.registered.set()
@@ -319,12 +319,12 @@ class Stage:
             with suppress(Exception):  # the JVM is gone; so is what it remembers
                 self._jvm.dev.understudy.fence.Fence.forget(root, session.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
 
-    def _advise(self, deferred: Deferred) -> None:
+    def _advise(self, deferred: PendingQuery) -> None:
         with suppress(Exception):  # advice is worth no failure: whatever cannot be read here, the start will tell
             if text := advice(deferred):
                 self._say(Advice(text))
 
-    def _prepare(self, deferred: Deferred) -> None:
+    def _prepare(self, deferred: PendingQuery) -> None:
         self._advise(deferred)
         conf = deferred.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         for root in deferred.roots:
@@ -337,18 +337,18 @@ class Stage:
 
     # After the takeover.
 
-    def _watch(self, deferred: list[Deferred]) -> None:
+    def _watch(self, deferred: list[PendingQuery]) -> None:
         self._running.changed()
         for each in deferred:
             threading.Thread(target=self._restart_on_conflict, args=(each,), name="conflict-watch", daemon=True).start()
 
-    def _restart_on_conflict(self, deferred: Deferred) -> None:
+    def _restart_on_conflict(self, deferred: PendingQuery) -> None:
         while (query := deferred.query) is not None:
             try:
                 query.awaitTermination()
             except StreamingQueryException as error:
                 if not self.recover(deferred, query):
-                    self.suspect(error)
+                    self.report_stale(error)
                     return
             except BaseException:  # noqa: BLE001 - the JVM is gone; the supervisor sees to it
                 return
@@ -357,15 +357,15 @@ class Stage:
             finally:
                 self._running.changed()
 
-    def suspect(self, error: BaseException) -> None:
+    def report_stale(self, error: BaseException) -> None:
         """Tell the supervisor of an error that a script begun now would not meet, while nothing of ours is committed yet."""
-        if self._may_be_outdated and (meaning := outdated(error)):
+        if self._may_be_outdated and (meaning := stale_reason(error)):
             self._may_be_outdated = False
             self._say(Outdated(f"{meaning}: {first_line(error)}"))
 
     def _first_commit(self, began: float) -> None:
         """Tell of the first commit since the takeover that ``began``."""
-        if (landed := first_commit(self._gate, self.gatekeeper)) is not None:
+        if (landed := first_commit(self._gate, self.gate_client)) is not None:
             self._may_be_outdated = False
             self._say(Committed(*landed, time.monotonic() - began))
 
@@ -375,9 +375,9 @@ def _met_a_conflict(query: StreamingQuery) -> bool:
     return error is not None and is_log_conflict(error)
 
 
-def _in_line(deferred: Iterable[Deferred]) -> list[list[Deferred]]:
+def _in_line(deferred: Iterable[PendingQuery]) -> list[list[PendingQuery]]:
     """What may start at the same time, and what only one after the other, as the script had it."""
-    lines: list[list[Deferred]] = []
+    lines: list[list[PendingQuery]] = []
     for each in deferred:
         joined = [line for line in lines if any(each.excludes(other) for other in line)]
         lines = [line for line in lines if line not in joined]

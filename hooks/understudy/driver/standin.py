@@ -49,12 +49,12 @@ class StandIn(StreamingQuery):
         self,
         name: str | None,
         query_id: Callable[[], str],
-        real: Callable[[], StreamingQuery],
+        current: Callable[[], StreamingQuery],
         recover: Callable[[StreamingQuery], bool],
     ) -> None:
         self._name = name
         self._query_id = query_id
-        self._real = real
+        self._current = current
         self._recover = recover
 
     @property
@@ -67,9 +67,9 @@ class StandIn(StreamingQuery):
 
     @property
     def _jsq(self) -> Any:
-        current = self._real()
+        current = self._current()
         if not current.isActive and self._recover(current):
-            current = self._real()
+            current = self._current()
         return current._jsq  # noqa: SLF001
 
     def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802
@@ -81,7 +81,7 @@ class StandIn(StreamingQuery):
     def _asked(self, question: Callable[[StreamingQuery], T]) -> T:
         """The answer of a question that takes so long that the query may fail meanwhile."""
         while True:
-            current = self._real()
+            current = self._current()
             try:
                 return question(current)
             except StreamingQueryException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.driver.queries import Deferred
+    from understudy.driver.pending_query import PendingQuery
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -28,11 +28,11 @@ def tune(session: Any) -> None:
             session.conf.set(key, value)
 
 
-def advice(deferred: Deferred) -> str:
+def advice(deferred: PendingQuery) -> str:
     """What a query with state is about to keep for ever though nobody has chosen it, in words. Empty if its checkpoint has begun."""
     if deferred.checkpoint is None:  # it keeps nothing
         return ""
-    chosen = deferred.scene.java_conf
+    chosen = deferred.snapshot.java_conf
     session = deferred.session
     kept = []
     if not chosen.containsKey(_PARTITIONS):

@@ -20,10 +20,10 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.listener import JStreamingQueryListener
 
-from understudy.driver import libraries
-from understudy.driver.gatekeeper import Gatekeeper, Habit
+from understudy.driver.gate_client import DurationHistory, GateClient
 from understudy.driver.jvm import refuse_connect
-from understudy.driver.queries import analyse, defer
+from understudy.driver.pending_query import analyse, defer
+from understudy.driver.spark_patches import libraries
 from understudy.driver.stage import Stage
 from understudy.driver.statements import has_side_effects
 from understudy.driver.tuning import tune
@@ -59,18 +59,18 @@ _RDD_WRITERS = (
 )
 
 
-def install(stage: Stage, gatekeeper: Gatekeeper, given_checkpoints: str, *, tuned: bool) -> None:
+def install(stage: Stage, gate_client: GateClient, given_checkpoints: str, *, tuned: bool) -> None:
     _patch_starts(stage, given_checkpoints, tuned=tuned)
-    _patch_for_each(gatekeeper)
+    _patch_for_each(gate_client)
     _patch_questions(stage)
     _patch_listeners(stage)
-    _patch_batch_writers(gatekeeper)
-    _patch_sql(gatekeeper)
+    _patch_batch_writers(gate_client)
+    _patch_sql(gate_client)
     _patch_reads(stage)
     _patch_views(stage)
     _patch_sessions(stage)
     _patch_stop(stage)
-    libraries.install(gatekeeper)
+    libraries.install(gate_client)
 
 
 def _patch_starts(stage: Stage, given_checkpoints: str, *, tuned: bool) -> None:
@@ -129,21 +129,21 @@ def _apply(
         writer.queryName(name)
 
 
-def _patch_for_each(gatekeeper: Gatekeeper) -> None:
+def _patch_for_each(gate_client: GateClient) -> None:
     stock_batch, stock_each = DataStreamWriter.foreachBatch, DataStreamWriter.foreach
 
     def for_each_batch(self: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
-        habit = Habit()
+        history = DurationHistory()
 
         @functools.wraps(func)
         def behind_the_gate(frame: DataFrame, batch: int) -> None:
-            with gatekeeper.user_code(habit):
+            with gate_client.user_code(history):
                 func(frame, batch)
 
         return stock_batch(self, behind_the_gate)
 
     def for_each(self: DataStreamWriter, f: Any) -> DataStreamWriter:
-        gatekeeper.occupy()  # runs in Python workers, where no gate can hold it
+        gate_client.occupy()  # runs in Python workers, where no gate can hold it
         return stock_each(self, f)
 
     _replace(DataStreamWriter, "foreachBatch", for_each_batch)
@@ -155,18 +155,18 @@ def _patch_questions(stage: Stage) -> None:
     stock_get, stock_await = StreamingQueryManager.get, StreamingQueryManager.awaitAnyTermination
 
     def active(self: StreamingQueryManager) -> list[StreamingQuery]:
-        stage.registry.settle_declared()
+        stage.registry.wait_until_declared_started()
         return list(stock_active(self))
 
     def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:  # noqa: A002
-        stage.registry.settle_declared()
+        stage.registry.wait_until_declared_started()
         return stock_get(self, id)
 
     def await_any(self: StreamingQueryManager, timeout: int | None = None) -> bool | None:
         if timeout is None:
-            stage.settle()  # without a query this waits for one, so for the grant too
+            stage.wait_until_started()  # without a query this waits for one, so for the grant too
         else:
-            stage.registry.settle_declared()
+            stage.registry.wait_until_declared_started()
         while True:
             try:
                 return stock_await(self, timeout)
@@ -280,7 +280,7 @@ def _patch_stop(stage: Stage) -> None:
     _replace(SparkContext, "stop", stop)
 
 
-def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
+def _patch_batch_writers(gate_client: GateClient) -> None:
     for owner, names in (
         (DataFrameWriter, _BATCH_WRITERS),
         (DataFrameWriterV2, _BATCH_WRITERS_V2),
@@ -289,20 +289,20 @@ def _patch_batch_writers(gatekeeper: Gatekeeper) -> None:
         (Catalog, _CATALOG_CHANGES),  # Spark 4.2 has more of them than 4.1
     ):
         for each in {owner, *owner.__subclasses__()}:
-            gatekeeper.gate(each, *names)
-    gatekeeper.gate(ClassicDataFrame, "foreach", "foreachPartition")
+            gate_client.gate(each, *names)
+    gate_client.gate(ClassicDataFrame, "foreach", "foreachPartition")
 
 
-def _patch_sql(gatekeeper: Gatekeeper) -> None:
+def _patch_sql(gate_client: GateClient) -> None:
     stock = SparkSession.sql
 
     def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
         # A leader's statements all pass, so it need not know: to ask the parser takes milliseconds, for each of a batch's statements.
-        passes = gatekeeper.asked and gatekeeper.leads
+        passes = gate_client.asked and gate_client.leads
         if not passes and not has_side_effects(self, _written_out(self, sqlQuery, options)):
             return stock(self, sqlQuery, *arguments, **options)
-        with gatekeeper.user_code():
-            gatekeeper.check(self)
+        with gate_client.user_code():
+            gate_client.check(self)
             return stock(self, sqlQuery, *arguments, **options)
 
     _replace(SparkSession, "sql", sql)

@@ -31,7 +31,7 @@ _LOOK = 0.02
 _EXECUTORS = 0
 
 
-class Habit:
+class DurationHistory:
     """How long one function of the user's took lately, in seconds."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Habit:
         return statistics.median(self.took) if len(self.took) > 2 else 0.0
 
 
-class Gatekeeper:
+class GateClient:
     """Asks the gate before every write and counts the user's code that runs behind it.
 
     ``held`` tells where the script waits, as ``file:line``, or is empty; ``on_held`` is called with it when a thread begins to wait,
@@ -61,7 +61,7 @@ class Gatekeeper:
         self.check = check
         self._lock = threading.Lock()
         self._depth: dict[int, int] = {}  # by thread: the blocks it is in
-        self._blocks: dict[int, tuple[float, Habit]] = {}  # by thread: when its outermost block began
+        self._blocks: dict[int, tuple[float, DurationHistory]] = {}  # by thread: when its outermost block began
         self._changed = threading.Event()
         self.held = ""
         self.asked = False
@@ -123,8 +123,8 @@ class Gatekeeper:
             self._on_held("")
 
     @contextmanager
-    def user_code(self, habit: Habit | None = None) -> Iterator[None]:
-        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``habit`` learns of it.
+    def user_code(self, history: DurationHistory | None = None) -> Iterator[None]:
+        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``history`` learns of it.
 
         The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
         driver while the user's function is about to write.
@@ -134,7 +134,7 @@ class Gatekeeper:
             try:
                 if self._standing() is State.OPEN:
                     self.asked = True
-                    with self._timed(habit or Habit()):
+                    with self._timed(history or DurationHistory()):
                         yield
                     return
             finally:
@@ -142,17 +142,17 @@ class Gatekeeper:
             self.pass_through()
 
     @contextmanager
-    def _timed(self, habit: Habit) -> Iterator[None]:
+    def _timed(self, history: DurationHistory) -> Iterator[None]:
         thread, began = threading.get_ident(), time.monotonic()
         if thread in self._blocks:  # a writer in a `foreachBatch`
             yield
             return
-        self._blocks[thread] = began, habit
+        self._blocks[thread] = began, history
         try:
             yield
         finally:
             del self._blocks[thread]
-            habit.took.append(time.monotonic() - began)
+            history.took.append(time.monotonic() - began)
 
     def gated(self, stock: Callable[P, T]) -> Callable[P, T]:
         """A writer that waits at the gate, and counts as the user's code while it runs."""
@@ -178,16 +178,16 @@ class Gatekeeper:
         return bool(self._depth) or bool(self._blocks)
 
     def may_end_by(self, until: float) -> bool:
-        """Whether any of the user's code that runs would, by its habit; what has none, or is overdue, may end at any time."""
+        """Whether any of the user's code that runs would, by its history; what has none, or is overdue, may end at any time."""
         blocks = list(self._blocks.values())
-        return not blocks or any(began + habit.usual <= until for began, habit in blocks)
+        return not blocks or any(began + history.usual <= until for began, history in blocks)
 
     def occupy(self) -> None:
         """There is code that runs on executors (``foreach`` writers): one more block of the user's, for as long as this driver lives.
 
         When it runs, and so keeps the driver from being parked, the fence in the JVM knows.
         """
-        self._blocks[_EXECUTORS] = time.monotonic(), Habit()
+        self._blocks[_EXECUTORS] = time.monotonic(), DurationHistory()
 
     def _standing(self) -> State:
         if self._over:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from understudy.driver.importing import when_imported
+from understudy.driver.spark_patches.import_hook import when_imported
 
 
 @pytest.fixture

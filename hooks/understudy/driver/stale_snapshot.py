@@ -24,7 +24,7 @@ _SIGNS = {
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-def outdated(error: BaseException) -> str:
+def stale_reason(error: BaseException) -> str:
     """What the error says has changed since the script began, in words; empty for an error of another kind.
 
     By text, for these errors come wrapped: of a task, in a job, in a query, in Python. One taken for what it is not costs the

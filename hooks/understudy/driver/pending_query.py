@@ -1,4 +1,4 @@
-"""Deferred queries: what a script started on a standby, kept until the grant, and begun then as if it were now.
+"""Pending queries: what a script started on a standby, kept until the grant, and begun then as if it were now.
 
 A deferred query remembers the writer and everything of the session that ``start()`` would have read: SQL configuration, current
 database, local properties. Two queries with different settings started late would otherwise both get the last ones, and a
@@ -27,7 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class SessionSnapshot:
     """The session state ``start()`` reads."""
 
     java_conf: Any
@@ -36,7 +36,7 @@ class Scene:
     properties: Any
 
     @classmethod
-    def of(cls, session: Any) -> Scene:
+    def of(cls, session: Any) -> SessionSnapshot:
         jsession = session._jsparkSession  # noqa: SLF001
         return cls(
             _java_conf(session),
@@ -77,7 +77,7 @@ def _java_conf(session: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Deferred:
+class PendingQuery:
     """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised, ``told`` whether the
     script knows: Spark would have raised it at ``start()``, once.
 
@@ -90,7 +90,7 @@ class Deferred:
     table: str | None
     sink: Sink
     checkpoint: str | None
-    scene: Scene
+    snapshot: SessionSnapshot
     query: StreamingQuery | None = None
     error: BaseException | None = None
     told: bool = False
@@ -123,12 +123,12 @@ class Deferred:
     def name(self) -> str:
         return self.sink.query_name or (Path(self.checkpoint).name if self.checkpoint else self.sink.kind)
 
-    def excludes(self, other: Deferred) -> bool:
+    def excludes(self, other: PendingQuery) -> bool:
         """Whether Spark refuses to run both: of one name, or from one checkpoint. Then the first to be started wins."""
         same_name = self.sink.query_name is not None and self.sink.query_name == other.sink.query_name
         return same_name or (self.checkpoint is not None and self.checkpoint == other.checkpoint)
 
-    def replaces(self, other: Deferred) -> bool:
+    def replaces(self, other: PendingQuery) -> bool:
         """Whether this is ``other``, started again after its end."""
         if self.checkpoint is not None or other.checkpoint is not None:
             return self.checkpoint == other.checkpoint
@@ -164,7 +164,8 @@ class Deferred:
         """Directories to claim before the first read: the checkpoint, if it lasts, and a file sink, whose log has a leader too."""
         directory = self.sink.directory
         if self.table is not None:
-            directory = self.sink.table_directory(self.session, self.table, self.scene.catalog, self.scene.database)
+            snapshot = self.snapshot
+            directory = self.sink.table_directory(self.session, self.table, snapshot.catalog, snapshot.database)
         claimed = [] if self.checkpoint is None else [self.checkpoint]
         return claimed if directory is None else [*claimed, self.qualified(directory)]
 
@@ -189,7 +190,7 @@ class Deferred:
         """
         session_class = self.session._get_j_spark_session_class(self.session._jvm)  # noqa: SLF001
         session_class.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
-        self.session.sparkContext._jsc.sc().setLocalProperties(self.scene.properties)  # noqa: SLF001
+        self.session.sparkContext._jsc.sc().setLocalProperties(self.snapshot.properties)  # noqa: SLF001
         jwrite = self.writer._jwrite  # noqa: SLF001
         if self.table is not None:
             return StreamingQuery(jwrite.toTable(self.table))
@@ -197,9 +198,9 @@ class Deferred:
 
 
 class KeptId:
-    """``Deferred.kept_id``, asked again and again: seldomer from time to time, for it may be a request. What was found stays."""
+    """``PendingQuery.kept_id``, asked again and again: seldomer from time to time, for it may be a request. What was found stays."""
 
-    def __init__(self, deferred: Deferred) -> None:
+    def __init__(self, deferred: PendingQuery) -> None:
         self._deferred = deferred
         self._found: str | None = None
         self._pause = _FIRST_PAUSE
@@ -215,15 +216,15 @@ class KeptId:
 
 def defer(
     writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str, *, in_cluster: bool = False
-) -> Deferred:
+) -> PendingQuery:
     """Everything about a query that has to be known before it starts."""
     session: Any = writer._spark  # noqa: SLF001
     sink = Sink.of(writer, path)
     location = _checkpoint_location(sink, session, given_checkpoints)
     if location is not None and "checkpointlocation" not in sink.options:
         writer.option("checkpointLocation", location)
-    scene = Scene.of(session)
-    deferred = Deferred(writer, path, table, sink, None, scene)
+    snapshot = SessionSnapshot.of(session)
+    deferred = PendingQuery(writer, path, table, sink, None, snapshot)
     if location is not None:
         deferred.checkpoint = deferred.qualified(location)
         if in_cluster:

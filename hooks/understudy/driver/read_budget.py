@@ -9,7 +9,7 @@ from collections.abc import Callable
 _HOUR = 3600.0
 
 
-class Allowance:
+class ReadBudget:
     """Rows and bytes per hour, over the life of one driver. ``now`` gives seconds.
 
     What was read is paid for afterwards: the first rounds come one after the other, whatever they read, and the next one waits until

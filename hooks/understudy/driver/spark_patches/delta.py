@@ -9,7 +9,7 @@ import functools
 from types import ModuleType
 from typing import Any
 
-from understudy.driver.gatekeeper import Gatekeeper
+from understudy.driver.gate_client import GateClient
 from understudy.driver.scala import private_field
 
 _CHANGES = {
@@ -33,16 +33,16 @@ _CHANGES = {
 }
 
 
-def install(module: ModuleType, gatekeeper: Gatekeeper) -> None:
+def install(module: ModuleType, gate_client: GateClient) -> None:
     """Gate the methods of ``delta.tables`` that write; other versions of it have others of them."""
     for owner, names in _CHANGES.items():
-        gatekeeper.gate(getattr(module, owner, object), *names)
-    _gate_builder(module, gatekeeper)
+        gate_client.gate(getattr(module, owner, object), *names)
+    _gate_builder(module, gate_client)
 
 
-def _gate_builder(module: ModuleType, gatekeeper: Gatekeeper) -> None:
+def _gate_builder(module: ModuleType, gate_client: GateClient) -> None:
     stock = module.DeltaTableBuilder.execute
-    gated = gatekeeper.gated(stock)
+    gated = gate_client.gated(stock)
 
     @functools.wraps(stock)
     def execute(self: Any) -> Any:
