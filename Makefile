@@ -91,10 +91,10 @@ e2e-all: setup
 	@$(PYTHON) -m e2e --all $(ARGS)
 
 bench-electors: setup
-	@$(PYTHON) -m e2e --run bench.electors_k8s $(ARGS)
+	@$(PYTHON) -m e2e --run e2e.benchmarks.electors $(ARGS)
 
 bench-k8s: setup
-	@$(PYTHON) -m e2e --run bench.failover_k8s -n $(N)
+	@$(PYTHON) -m e2e --run e2e.benchmarks.failover -n $(N)
 
 bench:
 	@tools/setup.sh jar
@@ -138,4 +138,4 @@ lock: setup
 
 clean:
 	rm -rf build dist hooks/jvm/target hooks/understudy/jars .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find hooks tests bench examples e2e -name __pycache__ -type d -prune -exec rm -rf {} +
+	find hooks tests testkit bench examples e2e -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from bench import kills, observer, procs, reports, timeline
-from bench.data import DAYS, FLIGHTS, load
-from bench.phases import Takeover
-from bench.production import PATIENCE_S, UNDERSTUDY, Failed, Production
+from bench import timeline
+from bench.local_flights import PATIENCE_S, UNDERSTUDY, Failed, LocalFlights
 from bench.screen import Screen, screen
-from bench.verify import Comparison, verify_apart
+from testkit import kills, observer, procs, reports
+from testkit.comparison import Comparison, verify_apart
+from testkit.feeds import DAYS, FLIGHTS, load
+from testkit.phases import Takeover
 
 #: Days per second: enough during a kill that rows always wait for the new leader; few in between, a year has only 365.
 BUSY, CALM = 3.0, 0.4
@@ -86,60 +87,60 @@ class Findings:
         }
 
 
-def play(production: Production, kinds: Sequence[str], seed: int, show: Screen, findings: Findings) -> None:
+def play(flights: LocalFlights, kinds: Sequence[str], seed: int, show: Screen, findings: Findings) -> None:
     """Start, kill in every way, feed the rest of the year and the closing file, and wait until every window is written."""
     choose = random.Random(seed)
-    feed = production.feed
+    feed = flights.feed
     show.say("starting three replicas of examples/flights.py")
     feed.per_second = CALM
-    production.start()
-    first = production.watch.first(lambda commit: commit.input, 150)
+    flights.start()
+    first = flights.watch.first(lambda commit: commit.input, 150)
     if first is None:
-        raise Failed(f"no replica committed a batch within 150 s; see {production.logs}")
+        raise Failed(f"no replica committed a batch within 150 s; see {flights.logs}")
     show.say("somebody leads and commits; waiting until the others have rehearsed")
     for kind in kinds:
-        ready(production, show)
+        ready(flights, show)
         feed.per_second = BUSY
         show.killing(kind, SENTENCES[kind])
-        takeover = frozen(production, show, findings) if kind == "frozen" else production.kill(kind, choose)
+        takeover = frozen(flights, show, findings) if kind == "frozen" else flights.kill(kind, choose)
         findings.takeovers.append(takeover)
         show.takeover(takeover)
         feed.per_second = CALM
     show.say(f"feeding the last {feed.left} days and the file that ends every window")
     feed.feed_now(DAYS)
     feed.close()
-    production.wait_for(production.closed, 300, "the last windows were not written")
+    flights.wait_for(flights.closed, 300, "the last windows were not written")
 
 
-def ready(production: Production, show: Screen) -> None:
+def ready(flights: LocalFlights, show: Screen) -> None:
     """Both standbys rehearsed; one is enough if the other takes longer (two cores run three JVMs)."""
-    if not production.wait_for(production.all_ready, 25, "standbys", must=False):
+    if not flights.wait_for(flights.all_ready, 25, "standbys", must=False):
         show.say("one standby is still rehearsing; going on with the other")
-        production.wait_for(
-            lambda: any(production.ready(replica) for replica in production.standbys()), 120, "no standby has rehearsed"
+        flights.wait_for(
+            lambda: any(flights.ready(replica) for replica in flights.standbys()), 120, "no standby has rehearsed"
         )
     time.sleep(0.5)
 
 
-def frozen(production: Production, show: Screen, findings: Findings) -> Takeover:
+def frozen(flights: LocalFlights, show: Screen, findings: Findings) -> Takeover:
     """Freeze, take over, let everything come to rest, thaw, and see that the thawed leader changed nothing."""
-    takeover, victim, batch = production.freeze()
+    takeover, victim, batch = flights.freeze()
     show.say(
         f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed"
     )
-    production.feed.per_second = 0
-    production.wait_for(production.caught_up, PATIENCE_S, "the new leader did not catch up")
+    flights.feed.per_second = 0
+    flights.wait_for(flights.caught_up, PATIENCE_S, "the new leader did not catch up")
     time.sleep(1.0)
-    findings.before_thaw = before = production.fingerprint()
-    known = len(observer.stale_refused(production.fence.in_order()))
+    findings.before_thaw = before = flights.fingerprint()
+    known = len(observer.stale_refused(flights.fence.in_order()))
     findings.thawed_at = time.time()
     refused = kills.thaw_jvm_first(
-        victim, lambda: len(observer.stale_refused(production.fence.in_order())) > known, patience_s=20.0
+        victim, lambda: len(observer.stale_refused(flights.fence.in_order())) > known, patience_s=20.0
     )
     show.say("thawed it: " + ("its late write was refused" if refused else "it did not get to write"))
-    gone = production.wait_for(lambda: not procs.lives(victim.jvm), 10, "thawed JVM", must=False)
+    gone = flights.wait_for(lambda: not procs.lives(victim.jvm), 10, "thawed JVM", must=False)
     time.sleep(0.5)
-    findings.thaw_changes = observer.changes(before, production.fingerprint())
+    findings.thaw_changes = observer.changes(before, flights.fingerprint())
     if not gone:
         findings.thaw_changes.append("the stale JVM is still alive 10 s after the thaw")
     show.say(
@@ -148,14 +149,14 @@ def frozen(production: Production, show: Screen, findings: Findings) -> Takeover
     return takeover
 
 
-def judge(production: Production, findings: Findings, show: Screen) -> None:
+def judge(flights: LocalFlights, findings: Findings, show: Screen) -> None:
     """Count what the fence saw, and compare the sinks; the replicas have stopped."""
-    lines = production.fence.in_order()
+    lines = flights.fence.in_order()
     findings.refused = len(observer.stale_refused(lines))
     findings.accepted = len(observer.stale_accepted(lines, findings.written_at))
     findings.epochs = sorted({line.epoch for line in lines if line.outcome == "accepted" and line.op == "publish"})
     show.say("comparing every sink row by row with one batch query over the same files")
-    findings.compared = verify_apart(production.input, production.output, production.logs / "verify.log")
+    findings.compared = verify_apart(flights.input, flights.output, flights.logs / "verify.log")
     for each in findings.compared:
         show.compared(each)
 
@@ -177,25 +178,25 @@ def main() -> int:
     began = time.monotonic()
 
     findings = Findings()
-    production = Production(UNDERSTUDY, out / "run", load(), limit=DAYS)
-    with screen(production) as show:
+    flights = LocalFlights(UNDERSTUDY, out / "run", load(), limit=DAYS)
+    with screen(flights) as show:
         show.say(f"336,776 flights read; the kills' moments come from --seed {options.seed}")
         try:
-            play(production, kinds, options.seed, show, findings)
+            play(flights, kinds, options.seed, show, findings)
         except (Failed, kills.NotThere) as problem:
             findings.problem = str(problem)
             show.say(f"FAILED: {problem}")
         except KeyboardInterrupt:
             show.say("stopping: every process of this run is ended")
-            production.stop()
+            flights.stop()
             return 130
         finally:
-            production.stop()
+            flights.stop()
         if not findings.problem:
-            judge(production, findings, show)
+            judge(flights, findings, show)
         report = findings.report(kinds)
         reports.write(out / "report.json", report)
-        timeline.draw(timeline.collect(production, findings.takeovers, findings.thawed_at), out / "timeline.png")
+        timeline.draw(timeline.collect(flights, findings.takeovers, findings.thawed_at), out / "timeline.png")
         show.verdict(report, findings.thaw_changes, out, time.monotonic() - began)
     return 0 if report["ok"] else 1
 

@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import kills, procs, reports
-from bench.data import load
-from bench.phases import PHASES, Takeover, in_a_line
-from bench.production import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, Production, Variant
+from bench.local_flights import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, LocalFlights, Variant
+from testkit import kills, procs, reports
+from testkit.feeds import load
+from testkit.phases import Takeover, in_a_line
+from testkit.takeovers import Times, Took, asked, concluded, shares
 
 #: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
 KINDS = {
@@ -34,138 +33,58 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Took:
-    """One takeover: ``seconds`` from the signal to the commit, and where they went as far as the replica told."""
-
-    seconds: float
-    phases: Mapping[str, float | None] = field(default_factory=dict)
-
-
-#: Takeovers by kind of failure and variant.
-Times = dict[str, dict[str, list[Took]]]
-
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
 NAMES = tuple(each.name for each in VARIANTS)
-
-#: How often each variant has its turn.
-TURNS = 2
-
-#: A 99th percentile of fewer trials is the maximum under another name.
-P99_FROM = 100
 
 #: Days per second while somebody leads, and around a kill, when rows must be waiting for whoever comes next.
 CALM, BUSY = 0.3, 3.0
 
 
-def trial(production: Production, kind: str, choose: random.Random) -> Takeover:
-    """One takeover of a production in which everybody is ready."""
-    production.feed.per_second = BUSY
+def trial(flights: LocalFlights, kind: str, choose: random.Random) -> Takeover:
+    """One takeover of a deployment in which every standby is ready."""
+    flights.feed.per_second = BUSY
     try:
-        if kind == "sigterm" and not production.variant.fenced:
-            return production.kill("script", choose)
+        if kind == "sigterm" and not flights.variant.fenced:
+            return flights.kill("script", choose)
         if kind != "frozen":
-            return production.kill(kind, choose)
-        takeover, victim, _ = production.freeze()
+            return flights.kill(kind, choose)
+        takeover, victim, _ = flights.freeze()
         kills.thaw(victim)
-        production.wait_for(lambda: not procs.lives(victim.jvm), 20, "the thawed JVM lives on")
+        flights.wait_for(lambda: not procs.lives(victim.jvm), 20, "the thawed JVM lives on")
         return takeover
     finally:
-        production.feed.per_second = CALM
+        flights.feed.per_second = CALM
 
 
-def ready(production: Production) -> None:
+def ready(flights: LocalFlights) -> None:
     """Somebody leads, and whoever would take over is as ready as this variant gets."""
-    first = production.watch.first(lambda commit: commit.input, 180)
+    first = flights.watch.first(lambda commit: commit.input, 180)
     if first is None:
-        raise Failed(f"nobody committed within 180 s; see {production.logs}")
-    if production.variant.replicas > 1 and not production.wait_for(production.all_ready, 30, "standbys", must=False):
-        production.wait_for(lambda: any(map(production.ready, production.standbys())), 150, "no standby is ready")
+        raise Failed(f"nobody committed within 180 s; see {flights.logs}")
+    if flights.variant.replicas > 1 and not flights.wait_for(flights.all_ready, 30, "standbys", must=False):
+        flights.wait_for(lambda: any(map(flights.ready, flights.standbys())), 150, "no standby is ready")
     time.sleep(1.0)
 
 
 def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random, times: Times) -> None:
-    """The takeovers of one turn, in random order, in a production of its own. Raises ``Failed`` and ``NotThere``."""
+    """The takeovers of one turn, in random order, in its own deployment. Raises ``Failed`` and ``NotThere``."""
     if not kinds:
         return
     order = list(kinds)
     choose.shuffle(order)
-    production = Production(variant, directory, load(), limit=1_000_000)
-    production.feed.per_second = CALM
+    flights = LocalFlights(variant, directory, load(), limit=1_000_000)
+    flights.feed.per_second = CALM
     try:
-        production.start()
+        flights.start()
         for kind in order:
-            ready(production)
-            takeover = trial(production, kind, choose)
+            ready(flights)
+            takeover = trial(flights, kind, choose)
             times[kind][variant.name].append(Took(takeover.total_s, takeover.phases))
             phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
     finally:
-        production.stop()
-
-
-def shares(n: int) -> list[int]:
-    """``n`` takeovers dealt out to the turns."""
-    return [len(range(turn, n, TURNS)) for turn in range(min(n, TURNS))]
-
-
-def summary(takeovers: Sequence[Took]) -> dict[str, object]:
-    """n, median, 99th percentile from 100 trials on, the extremes, and each phase's median; seconds."""
-    times = [each.seconds for each in takeovers]
-    p99 = statistics.quantiles(times, n=100)[98] if len(times) >= P99_FROM else None
-    rounded = {"p50_s": statistics.median(times), "p99_s": p99, "min_s": min(times), "max_s": max(times)}
-    told = {name: [took for each in takeovers if (took := each.phases.get(name)) is not None] for name in PHASES}
-    return {
-        "n": len(times),
-        **{name: None if value is None else round(value, 3) for name, value in rounded.items()},
-        "phases_p50": {name: round(statistics.median(found), 3) for name, found in told.items() if found},
-    }
-
-
-def table(times: Times, variants: Sequence[str]) -> str:
-    lines = [
-        f"{'killed':<12}"
-        + "".join(f"{variant + ' p50 (min–max)':>32}" for variant in variants)
-        + f"{'restart ÷ ours':>16}"
-    ]
-    for kind, by_variant in times.items():
-        cells = []
-        seconds = {name: [each.seconds for each in found] for name, found in by_variant.items()}
-        for variant in variants:
-            found = seconds.get(variant)
-            text = f"{statistics.median(found):.2f} s ({min(found):.2f}–{max(found):.2f})" if found else "–"
-            cells.append(f"{text:>32}")
-        ours, restarted = seconds.get("understudy"), seconds.get("restart")
-        ratio = f"{statistics.median(restarted) / statistics.median(ours):.1f}" if ours and restarted else "–"
-        lines.append(f"{kind:<12}" + "".join(cells) + f"{ratio:>16}")
-    return "\n".join(lines)
-
-
-def asked(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> tuple[argparse.Namespace, set[str]]:
-    """Adds ``--kinds`` and ``--out``; what was given, and the kinds that are wanted. Nothing starts for what measures nothing."""
-    parser.add_argument("--kinds", default=",".join(kinds), help="what happens to the leader")
-    parser.add_argument("--out", type=Path, default=reports.OUT)
-    options = parser.parse_args()
-    if options.n < 1:
-        parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
-    wanted = set(options.kinds.split(","))
-    if unknown := wanted - set(kinds):
-        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(kinds)}")
-    return options, wanted
-
-
-def concluded(path: Path, times: Times, variants: Sequence[str], failed: int, **settings: object) -> int:
-    """Leaves the report and shows the table; the exit code: 1 when a turn failed, whatever the others measured."""
-    report = {
-        "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
-        **reports.provenance(),
-        **settings,
-        "turns_failed": failed,
-    }
-    reports.write(path, report)
-    sys.stdout.write(f"\n{table(times, variants)}\n\nwritten: {path}\n")
-    return 1 if failed else 0
+        flights.stop()
 
 
 def main() -> int:

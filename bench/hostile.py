@@ -25,11 +25,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import kills, observer, reports
-from bench.data import DAYS, load
-from bench.production import UNDERSTUDY, Failed, Production
-from bench.verify import verify_apart
-from tests.spark import s3
+from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
+from testkit import kills, observer, reports
+from testkit import s3
+from testkit.comparison import verify_apart
+from testkit.feeds import DAYS, load
 
 KINDS = ("sigterm", "jvm", "driver", "supervisor", "tree", "frozen", "full disk")
 
@@ -59,7 +59,7 @@ TOLERATED: Mapping[str, float] = {"descriptors": 8, "threads": 8, "heap_mb": 12,
 
 
 @dataclass(slots=True)
-class Hostile(Production):
+class Hostile(LocalFlights):
     """The flights job with checkpoints and sinks on ``s3a://``. The store keeps objects as files, so they are looked at as files."""
 
     port: int = 0
@@ -93,7 +93,7 @@ class Look:
 class Watch:
     """Looks every ``LOOK`` seconds, in a thread of its own. ``collect``: ask the JVM for a full collection first."""
 
-    production: Hostile
+    flights: Hostile
     looks: list[Look] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -114,7 +114,7 @@ class Watch:
                 self._look()
 
     def _look(self) -> None:
-        found = self.production.leading()
+        found = self.flights.leading()
         if found is None or found.jvm is None:
             return
         pids = [each.pid for each in found.all]
@@ -125,7 +125,7 @@ class Watch:
                 descriptors=sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids),
                 threads=sum(len(os.listdir(f"/proc/{pid}/task")) for pid in pids),
                 heap_mb=round(heap_after_collection(found.jvm.pid), 1),
-                disk_mb=round(sum(path.lstat().st_blocks * 512 for path in self.production.ha.rglob("*")) / 1e6, 1),
+                disk_mb=round(sum(path.lstat().st_blocks * 512 for path in self.flights.ha.rglob("*")) / 1e6, 1),
             )
         )
 
@@ -183,15 +183,15 @@ def fill(directory: Path, seconds: float) -> None:
         filler.unlink()
 
 
-def strike(production: Hostile, kind: str, choose: random.Random) -> None:
-    """One fault, and the next commit with rows after it. Raises ``Failed`` if there is none, ``NotThere`` if nothing was struck."""
-    victim = production.leading()
+def inject_fault(flights: Hostile, kind: str, choose: random.Random) -> None:
+    """One fault, and the next commit with rows after it. Raises ``Failed`` if there is none, ``NotThere`` if there was nothing to inject it into."""
+    victim = flights.leading()
     if victim is None:
         raise kills.NotThere("nobody leads just now")
     at = time.time()
     match kind:
         case "full disk":
-            fill(production.ha, choose.uniform(*FULL))
+            fill(flights.ha, choose.uniform(*FULL))
             at = time.time()
         case "frozen":
             kills.freeze(victim)
@@ -199,21 +199,21 @@ def strike(production: Hostile, kind: str, choose: random.Random) -> None:
             kills.thaw(victim)
         case _:
             at = kills.kill(kind, victim)
-    seen = production.watch.first(lambda commit: commit.seen > at and commit.input, 180)
+    seen = flights.watch.first(lambda commit: commit.seen > at and commit.input, 180)
     if seen is None:
-        raise Failed(f"nobody committed within 180 s of this: {kind}; see {production.logs}")
+        raise Failed(f"nobody committed within 180 s of this: {kind}; see {flights.logs}")
     sys.stdout.write(f"    {kind:<11}{seen.seen - at:7.2f} s\n")
     sys.stdout.flush()
 
 
-def sinks(production: Hostile) -> Path:
+def sinks(flights: Hostile) -> Path:
     """The sinks as directories of plain files: what the log of the file sink lists, and one directory per batch of the other."""
-    directory = production.directory / "sinks"
+    directory = flights.directory / "sinks"
     (directory / "delays").mkdir(parents=True)
-    for path in observer.files_logged(production.output / "delays" / "_spark_metadata"):
+    for path in observer.files_logged(flights.output / "delays" / "_spark_metadata"):
         name = path.partition(f"s3a://{s3.BUCKET}/flights/delays/")[2]
-        (directory / "delays" / name).symlink_to(production.output / "delays" / name)
-    (directory / "flights").symlink_to(production.output / "flights")
+        (directory / "delays" / name).symlink_to(flights.output / "delays" / name)
+    (directory / "flights").symlink_to(flights.output / "flights")
     return directory
 
 
@@ -225,10 +225,10 @@ def main() -> int:
     options = parser.parse_args()
     out = reports.made(options.out)
     choose, slow = random.Random(options.seed), random.Random(options.seed + 1)
-    production = Hostile(UNDERSTUDY, out / "run" / "hostile", load(), limit=1_000_000)
-    production.deployment.environment = {**production.deployment.environment, LOG_LIMIT[0]: LOG_LIMIT[1]}
-    production.feed.per_second = 0.3
-    struck: Counter[str] = Counter()
+    flights = Hostile(UNDERSTUDY, out / "run" / "hostile", load(), limit=1_000_000)
+    flights.deployment.environment = {**flights.deployment.environment, LOG_LIMIT[0]: LOG_LIMIT[1]}
+    flights.feed.per_second = 0.3
+    injected: Counter[str] = Counter()
     slowed = Counter[str]()
     problem, grown = "", dict[str, float]()
 
@@ -238,52 +238,52 @@ def main() -> int:
         slowed["503"] += 1
         return "fail"
 
-    production.prepare()
+    flights.prepare()
     with (
-        own_disk(production.ha) as disk,
-        s3.server(production.directory / "store") as port,
+        own_disk(flights.ha) as disk,
+        s3.server(flights.directory / "store") as port,
         s3.S3Proxy(port, rule).running() as proxy,
     ):
-        production.port = proxy.port
-        watch = Watch(production)
+        flights.port = proxy.port
+        watch = Watch(flights)
         kinds = [kind for kind in KINDS if disk or kind != "full disk"]
         began = time.monotonic()
         calm = options.minutes * 40
         try:
-            production.run()
+            flights.run()
             watch.start()
             while time.monotonic() < began + calm:
-                production.wait_for(
-                    lambda: any(map(production.ready, production.standbys())), 240, "no standby is ready"
+                flights.wait_for(
+                    lambda: any(map(flights.ready, flights.standbys())), 240, "no standby is ready"
                 )
                 time.sleep(choose.uniform(0, 20))  # anything may be under way
                 kind = choose.choice(kinds)
                 with suppress(kills.NotThere):
-                    strike(production, kind, choose)
-                    struck[kind] += 1
+                    inject_fault(flights, kind, choose)
+                    injected[kind] += 1
             time.sleep(max(0.0, began + options.minutes * 60 - time.monotonic()))
             grown = watch.growth(calm)
-            production.feed.per_second = 0
-            production.feed.feed_now(max(0, DAYS - production.feed.fed))  # at least the whole year
-            production.feed.close()
-            production.wait_for(production.closed, 600, "the last windows were not written")
+            flights.feed.per_second = 0
+            flights.feed.feed_now(max(0, DAYS - flights.feed.fed))  # at least the whole year
+            flights.feed.close()
+            flights.wait_for(flights.closed, 600, "the last windows were not written")
         except (Failed, kills.NotThere) as failed:
             problem = str(failed)
             sys.stdout.write(f"FAILED: {problem}\n")
         finally:
             watch.stop()
-            production.stop()
-        log_bytes = max((path.stat().st_size for path in (production.ha).rglob("fence-*")), default=0)
-    compared = [] if problem else verify_apart(production.input, sinks(production), production.logs / "verify.log")
+            flights.stop()
+        log_bytes = max((path.stat().st_size for path in (flights.ha).rglob("fence-*")), default=0)
+    compared = [] if problem else verify_apart(flights.input, sinks(flights), flights.logs / "verify.log")
     flat = bool(grown) and all(grown[name] <= most for name, most in TOLERATED.items())
     report = {
         "ok": not problem and flat and len(compared) == 2 and all(each.same for each in compared),
         "problem": problem,
         "minutes": round((time.monotonic() - began) / 60, 1),
-        "faults": dict(struck),
+        "faults": dict(injected),
         "slow_downs": slowed["503"],
         "own_disk": disk,
-        "rows_expected": production.feed.rows,
+        "rows_expected": flights.feed.rows,
         "rows_lost": sum(each.lost for each in compared),
         "rows_repeated": sum(each.repeated for each in compared),
         "grown_in_the_calm": grown,

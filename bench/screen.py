@@ -18,10 +18,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bench.data import DAYS
-from bench.phases import PHASES, Takeover
-from bench.production import CLUSTER, Production
-from bench.verify import Comparison
+from bench.local_flights import CLUSTER, LocalFlights
+from testkit.comparison import Comparison
+from testkit.feeds import DAYS
+from testkit.phases import PHASES, Takeover
 
 
 class Screen(Protocol):
@@ -103,7 +103,7 @@ class Plain:
 class Board(Plain):
     """The same lines, and below them a board: who leads, who rehearsed when, how far the year is."""
 
-    production: Production | None = None
+    flights: LocalFlights | None = None
     now_doing: str = "starting"
 
     def killing(self, kind: str, sentence: str) -> None:
@@ -111,14 +111,14 @@ class Board(Plain):
         Plain.killing(self, kind, sentence)
 
     def picture(self) -> Group:
-        production = self.production
-        if production is None:
+        flights = self.flights
+        if flights is None:
             return Group()
         replicas = Table(box=None, pad_edge=False, header_style="bold", expand=True)
         for name in ("replica", "role", "rehearsed", "how", "rounds", "waits at"):
             replicas.add_column(name)
-        told = {each.pid: each for each in production.standings()}
-        for replica in production.deployment.replicas:
+        told = {each.pid: each for each in flights.standings()}
+        for replica in flights.deployment.replicas:
             each = told.get(replica.pid or -1)
             if replica.pid is None:
                 replicas.add_row(replica.name, Text("gone", style="red"), "", "", "", "")
@@ -133,7 +133,7 @@ class Board(Plain):
                 replicas.add_row(
                     replica.name, "stands by", Text(when, style=style), each.how, rounds, Path(each.held).name
                 )
-        feed = production.feed
+        feed = flights.feed
         progress = Table.grid(padding=(0, 1), expand=True)
         progress.add_column(width=24)
         progress.add_column(ratio=1)
@@ -146,13 +146,13 @@ class Board(Plain):
 
 
 @contextmanager
-def screen(production: Production) -> Iterator[Screen]:
+def screen(flights: LocalFlights) -> Iterator[Screen]:
     """A board on a terminal, plain lines into files and pipes."""
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         yield Plain(console)
         return
-    board = Board(console, production=production)
+    board = Board(console, flights=flights)
     stopped = threading.Event()
 
     def paint() -> None:

@@ -10,11 +10,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench import kills, observer, reports
-from bench.data import DAYS, load
 from bench.failover import trial
-from bench.production import UNDERSTUDY, Failed, Production
-from bench.verify import verify_apart
+from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
+from testkit import kills, observer, reports
+from testkit.comparison import verify_apart
+from testkit.feeds import DAYS, load
 
 KINDS = ("sigterm", "jvm", "driver", "supervisor", "tree", "frozen")
 
@@ -27,23 +27,23 @@ def main() -> int:
     options = parser.parse_args()
     out = reports.made(options.out)
     choose = random.Random(options.seed)
-    production = Production(UNDERSTUDY, out / "run" / "soak", load(), limit=1_000_000)
-    production.feed.per_second = 0.3
+    flights = LocalFlights(UNDERSTUDY, out / "run" / "soak", load(), limit=1_000_000)
+    flights.feed.per_second = 0.3
     times: list[float] = []
     kinds: Counter[str] = Counter()
     problem = ""
     try:
-        production.start()
+        flights.start()
         while len(times) < options.kills:
-            production.wait_for(
-                lambda: any(production.ready(each, rounds=1) for each in production.standbys()),
+            flights.wait_for(
+                lambda: any(flights.ready(each, rounds=1) for each in flights.standbys()),
                 180,
                 "no standby is ready",
             )
             time.sleep(choose.uniform(0, 5))  # the other one may be in the middle of anything
             kind = choose.choice(KINDS)
             try:
-                seconds = trial(production, kind, choose).total_s
+                seconds = trial(flights, kind, choose).total_s
             except kills.NotThere as missed:  # no batch came by that could be frozen, or the leader went by itself
                 sys.stdout.write(f"    {kind:<11}not done: {missed}\n")
                 continue
@@ -51,22 +51,22 @@ def main() -> int:
             kinds[kind] += 1
             sys.stdout.write(f"{len(times):>3} {kind:<11}{seconds:7.2f} s\n")
             sys.stdout.flush()
-        production.feed.per_second = 0
-        production.feed.feed_now(max(0, DAYS - production.feed.fed))  # at least the whole year
-        production.feed.close()
-        production.wait_for(production.closed, 300, "the last windows were not written")
+        flights.feed.per_second = 0
+        flights.feed.feed_now(max(0, DAYS - flights.feed.fed))  # at least the whole year
+        flights.feed.close()
+        flights.wait_for(flights.closed, 300, "the last windows were not written")
     except (Failed, kills.NotThere) as failed:
         problem = str(failed)
         sys.stdout.write(f"FAILED: {problem}\n")
     finally:
-        production.stop()
-    lines = production.fence.in_order()
-    compared = [] if problem else verify_apart(production.input, production.output, production.logs / "verify.log")
+        flights.stop()
+    lines = flights.fence.in_order()
+    compared = [] if problem else verify_apart(flights.input, flights.output, flights.logs / "verify.log")
     report = {
         "ok": not problem and len(compared) == 2 and all(each.same for each in compared),
         "problem": problem,
         "kills": dict(kinds),
-        "rows_expected": production.feed.rows,
+        "rows_expected": flights.feed.rows,
         "rows_lost": sum(each.lost for each in compared),
         "rows_repeated": sum(each.repeated for each in compared),
         "stale_writes_refused": len(observer.stale_refused(lines)),

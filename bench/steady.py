@@ -10,9 +10,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench import observer, procs, reports
-from bench.data import load
-from bench.production import RESTART, UNDERSTUDY, Failed, Production, Variant
+from bench.local_flights import RESTART, UNDERSTUDY, Failed, LocalFlights, Variant
+from testkit import observer, procs, reports
+from testkit.feeds import load
 
 #: Seconds until the JIT has calmed down, and seconds measured.
 WARM_UP, MEASURED = 30.0, 45.0
@@ -32,25 +32,25 @@ def steady_state(directory: Path) -> dict[str, dict[str, float]]:
 
 
 def _measure(variant: Variant, directory: Path) -> dict[str, float]:
-    production = Production(variant, directory, load(), limit=1_000_000)
-    production.feed.per_second = 1.0
+    flights = LocalFlights(variant, directory, load(), limit=1_000_000)
+    flights.feed.per_second = 1.0
     try:
-        production.start()
-        if production.watch.first(lambda commit: commit.input, 180) is None:
-            raise Failed(f"nobody committed within 180 s; see {production.logs}")
+        flights.start()
+        if flights.watch.first(lambda commit: commit.input, 180) is None:
+            raise Failed(f"nobody committed within 180 s; see {flights.logs}")
         if variant.replicas > 1:
-            production.wait_for(production.all_ready, 180, "standbys", must=False)
+            flights.wait_for(flights.all_ready, 180, "standbys", must=False)
         time.sleep(WARM_UP)
-        leader = production.leading() if variant.fenced else production.deployment.replicas[0].processes()
+        leader = flights.leading() if variant.fenced else flights.deployment.replicas[0].processes()
         if leader is None or leader.jvm is None:
             raise Failed("nobody leads")
         session = [process.pid for process in (leader.driver, leader.jvm) if process is not None]
         before = (sum(map(procs.cpu_s, session)), procs.cpu_s(leader.supervisor.pid), time.monotonic())
-        seen = len(production.watch.commits)
+        seen = len(flights.watch.commits)
         time.sleep(MEASURED)
         passed = time.monotonic() - before[2]
         batches = _batch_times(
-            production, {(each.query, each.batch) for each in production.watch.commits[seen:] if each.input}
+            flights, {(each.query, each.batch) for each in flights.watch.commits[seen:] if each.input}
         )
         return {
             "batch_p50_s": round(statistics.median(batches), 3) if batches else float("nan"),
@@ -61,14 +61,14 @@ def _measure(variant: Variant, directory: Path) -> dict[str, float]:
             "supervisor_rss_mb": round(procs.rss_mb(leader.supervisor.pid), 1),
         }
     finally:
-        production.stop()
+        flights.stop()
 
 
-def _batch_times(production: Production, batches: set[tuple[str, int]]) -> list[float]:
+def _batch_times(flights: LocalFlights, batches: set[tuple[str, int]]) -> list[float]:
     """From ``offsets/N`` to ``commits/N``, by the files' own times."""
     times = []
     for query, batch in batches:
-        logs = production.checkpoints / query
+        logs = flights.checkpoints / query
         offsets, commits = (observer.modified_at(str(logs / log / str(batch))) for log in ("offsets", "commits"))
         if offsets is not None and commits is not None:
             times.append(commits - offsets)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.phases import PHASES, Takeover
+from testkit.phases import PHASES, Takeover
 
 if TYPE_CHECKING:
-    from bench.production import Production
-    from bench.tails import Said
+    from bench.local_flights import LocalFlights
+    from testkit.tails import Said
 
 # One hue for what matters (leading), greys for what waits, one warm colour for what was done to it.
 LEADS, READY, WARMING, FROZEN, KILL, INK, FAINT = (
@@ -83,17 +83,17 @@ def spans_of(
     ]
 
 
-def collect(production: Production, takeovers: Sequence[Takeover], thawed_at: float | None) -> Story:
+def collect(flights: LocalFlights, takeovers: Sequence[Takeover], thawed_at: float | None) -> Story:
     """Read the story out of what the run left behind."""
-    lives = production.deployment.lives
+    lives = flights.deployment.lives
     zero = min((life.born for life in lives), default=0.0)
-    said = production.events.read()
+    said = flights.events.read()
     stop = max((life.died or 0.0 for life in lives), default=zero) or max((each.at for each in said), default=zero)
     frozen = next((each for each in takeovers if each.kind == "frozen"), None)
     story = Story(end=stop - zero)
     for life in lives:
         stood = None
-        if frozen is not None and thawed_at is not None and production.victims.get("frozen") == life.pid:
+        if frozen is not None and thawed_at is not None and flights.victims.get("frozen") == life.pid:
             stood = (frozen.killed_at - zero, thawed_at - zero)
         own = [each for each in said if each.log == life.log]
         moved = [type(each)(each.at - zero, each.event, each.log, each.facts) for each in own]
@@ -101,10 +101,10 @@ def collect(production: Production, takeovers: Sequence[Takeover], thawed_at: fl
     story.takeovers = [(each.killed_at - zero, each) for each in takeovers]
     story.thawed = None if thawed_at is None else thawed_at - zero
     for query in SINK_COLOURS:
-        rows = source_rows(production.checkpoints / query, production.input)
+        rows = source_rows(flights.checkpoints / query, flights.input)
         total = 0
         line = [(0.0, 0)]
-        fed = (each for each in production.watch.commits if each.query == query and each.input)
+        fed = (each for each in flights.watch.commits if each.query == query and each.input)
         for entry, commit in enumerate(fed):  # each batch with input is one entry of the source's log; others have none
             total += rows.get(entry, 0)
             line.append((commit.seen - zero, total))

@@ -3,7 +3,7 @@
     python -m e2e [--all] [pytest's arguments]
     python -m e2e --run MODULE [its arguments]        a program of ours in place of the tests
 
-KUBECONFIG, E2E_CONTEXT, E2E_CONFIRM: see ``clusters.py``. E2E_KEEP=1 keeps a cluster that this run brought up, and the
+KUBECONFIG, E2E_CONTEXT, E2E_CONFIRM: see ``cluster/choice.py``. E2E_KEEP=1 keeps a cluster that this run brought up, and the
 namespaces of its tests.
 """
 
@@ -18,13 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e import images
+from e2e.cluster.choice import Given, Kind, Local, Refused, Wishes, choose, too_few
 from e2e.cluster.layout import CONTEXT, CONTROL, REPOSITORY, Layout
 from e2e.cluster.machines import machines
-from e2e.clusters import Given, Kind, Local, Refused, Wishes, choose, too_few
-from e2e.evidence import DIRECTORY
-from e2e.footprint import footprint
-from e2e.kubectl import Cluster, Failed, attach, current_context, find, find_kubectl
+from e2e.harness import images
+from e2e.harness.evidence import DIRECTORY
+from e2e.harness.footprint import footprint
+from e2e.harness.kubectl import Cluster, Failed, attach, current_context, find, find_kubectl
 
 KIND_NAME = "understudy-e2e"
 KIND_NODES = {
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["--run"]:
         program = list(arguments[1:])
     else:
-        program = ["pytest", *(["e2e"] if "--all" in arguments else _short_list())]
+        program = ["pytest", *(["e2e/tests"] if "--all" in arguments else _short_list())]
         program += [argument for argument in arguments if argument != "--all"]
     wishes = Wishes.of(os.environ)
     root, kind = os.geteuid() == 0, _kind_is_here()

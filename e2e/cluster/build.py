@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from e2e.cluster.image import write_image
 from e2e.cluster.layout import REPOSITORY, SOURCES, Layout, Problem
 from e2e.cluster.saying import say
+from testkit.versions import kubernetes_version
 
 #: The names under which the one binary is etcd, Kubernetes, kubectl and helm.
 CONTROL_NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -119,14 +119,6 @@ def _link_flags(module: Module) -> str:
         flags += f" -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
         flags += f" -X k8s.io/client-go/pkg/version.gitVersion={version}"
     return flags
-
-
-def kubernetes_version() -> str:
-    found = re.search(
-        r"^\tk8s\.io/kubernetes (v\S+)$", (KUBE.directory / "go.mod").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    assert found is not None
-    return found.group(1)
 
 
 def _go() -> str:

@@ -51,8 +51,8 @@ class Backend(Protocol):
         """The document is deleted behind everyone's back."""
         ...
 
-    def race(self, name: str, racers: int, rounds: int) -> list[Win]:
-        """``racers`` add 1 to a counter ``rounds`` times each, all at once; what each of them believes to have written."""
+    def race(self, name: str, writers: int, rounds: int) -> list[Win]:
+        """``writers`` add 1 to a counter ``rounds`` times each, all at once; what each of them believes to have written."""
         ...
 
 
@@ -82,13 +82,13 @@ class Memory:
     def remove(self, name: str) -> None:
         self.server.remove(name)
 
-    def race(self, name: str, racers: int, rounds: int) -> list[Win]:
+    def race(self, name: str, writers: int, rounds: int) -> list[Win]:
         wins: list[Win] = []
 
         def run(who: str) -> None:
             wins.extend(asyncio.run(race(MemoryDocumentStore(self.server), name, who, rounds)))
 
-        threads = [threading.Thread(target=run, args=(f"racer-{i}",)) for i in range(racers)]
+        threads = [threading.Thread(target=run, args=(f"writer-{i}",)) for i in range(writers)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -97,7 +97,7 @@ class Memory:
 
 
 @dataclass(slots=True)
-class _Misfortune:
+class _ServerFault:
     """Makes a filesystem request fail where a fault says so."""
 
     faults: list[Fault | None]
@@ -125,12 +125,12 @@ class _Misfortune:
                 pass
 
 
-class _Unlucky(FilesystemDocumentStore):
+class _FaultyStore(FilesystemDocumentStore):
     """Gives up waiting as soon as its request is stuck, as after a time-out, and not after so many seconds."""
 
-    def __init__(self, directory: Path, misfortune: _Misfortune, log: Log | None) -> None:
-        super().__init__(directory, PATIENT, log=log, at_step=misfortune)
-        self._misfortune = misfortune
+    def __init__(self, directory: Path, server_fault: _ServerFault, log: Log | None) -> None:
+        super().__init__(directory, PATIENT, log=log, at_step=server_fault)
+        self._fault = server_fault
 
     async def create(self, name: str, content: Content) -> Outcome:
         return await self._impatiently(super().create(name, content))
@@ -139,9 +139,9 @@ class _Unlucky(FilesystemDocumentStore):
         return await self._impatiently(super().replace(seen, content))
 
     async def _impatiently(self, request: Coroutine[None, None, Outcome]) -> Outcome:
-        self._misfortune.stuck.clear()
+        self._fault.stuck.clear()
         task = asyncio.ensure_future(request)
-        while not task.done() and not self._misfortune.stuck.is_set():  # noqa: ASYNC110 - a thread sets it
+        while not task.done() and not self._fault.stuck.is_set():  # noqa: ASYNC110 - a thread sets it
             await asyncio.sleep(0.005)
         if task.done():
             return task.result()
@@ -154,14 +154,14 @@ class _Unlucky(FilesystemDocumentStore):
 @dataclass(slots=True)
 class Filesystem:
     directory: Path
-    misfortunes: list[_Misfortune] = field(default_factory=list)
+    server_faults: list[_ServerFault] = field(default_factory=list)
 
     def client(self, *faults: Fault | None, log: Log | None = None) -> DocumentStore:
         if not faults:
             return FilesystemDocumentStore(self.directory, PATIENT, log=log)
-        misfortune = _Misfortune(list(faults))
-        self.misfortunes.append(misfortune)
-        return _Unlucky(self.directory, misfortune, log)
+        server_fault = _ServerFault(list(faults))
+        self.server_faults.append(server_fault)
+        return _FaultyStore(self.directory, server_fault, log)
 
     def cut_off(self) -> DocumentStore:
         gone = self.directory / "unmounted"
@@ -170,11 +170,11 @@ class Filesystem:
         return store
 
     def land(self) -> None:
-        for misfortune in self.misfortunes:
-            misfortune.delayed.set()
-            for _ in range(misfortune.late):
-                assert misfortune.landed.acquire(timeout=PATIENT)
-            misfortune.late = 0
+        for server_fault in self.server_faults:
+            server_fault.delayed.set()
+            for _ in range(server_fault.late):
+                assert server_fault.landed.acquire(timeout=PATIENT)
+            server_fault.late = 0
 
     def files(self, name: str) -> list[Path]:
         paths = self.directory.glob(f"{name}@*")
@@ -191,10 +191,10 @@ class Filesystem:
         for path in self.files(name):
             path.unlink()
 
-    def race(self, name: str, racers: int, rounds: int) -> list[Win]:
-        workers = [self.worker("race", name, f"racer-{i}", str(rounds)) for i in range(racers)]
+    def race(self, name: str, writers: int, rounds: int) -> list[Win]:
+        workers = [self.worker("race", name, f"writer-{i}", str(rounds)) for i in range(writers)]
         outputs = [worker.communicate()[0] for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * racers
+        assert [worker.returncode for worker in workers] == [0] * writers
         return [Win(*win) for output in outputs for win in json.loads(output)]
 
     def worker(self, what: str, *arguments: str) -> Popen[str]:

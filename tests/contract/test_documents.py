@@ -1,4 +1,4 @@
-"""What every backend promises; ``e2e/test_documents.py`` runs it against an API server."""
+"""What every backend promises; ``e2e/tests/test_documents.py`` runs it against an API server."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def test_a_write_on_a_deleted_document_is_a_conflict_with_nothing(backend: Backe
 
 
 def test_of_sixteen_racing_processes_one_wins_each_revision_and_no_update_is_lost(backend: Backend) -> None:
-    racers, rounds = 16, 3
-    wins = backend.race(NAME, racers, rounds)
-    assert sorted(win.value for win in wins) == list(range(1, racers * rounds + 1))
+    writers, rounds = 16, 3
+    wins = backend.race(NAME, writers, rounds)
+    assert sorted(win.value for win in wins) == list(range(1, writers * rounds + 1))
     assert max(Counter(win.revision for win in wins).values()) == 1
     final = asyncio.run(standing(backend.client()))
-    assert final.entries == {"count": str(racers * rounds), **{f"racer-{i}": str(rounds) for i in range(racers)}}
+    assert final.entries == {"count": str(writers * rounds), **{f"writer-{i}": str(rounds) for i in range(writers)}}
 
 
 # what others put there

@@ -1,4 +1,4 @@
-"""A write whose answer got lost, on every backend; ``e2e/test_documents.py`` runs it against an API server."""
+"""A write whose answer got lost, on every backend; ``e2e/tests/test_documents.py`` runs it against an API server."""
 
 from __future__ import annotations
 

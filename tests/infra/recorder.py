@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +12,8 @@ from pulumi.runtime.stack import Stack
 
 from infra.program import build
 from infra.settings import settings_from
-
-#: The least that a stack has to say.
-LEAST: Mapping[str, Any] = {
-    "clusterId": "flights",
-    "namespace": "streaming",
-    "image": "flights:1.0.0",
-    "script": "/app/flights.py",
-    "bucket": "flights",
-}
+from testkit.bundle import LEAST
+from testkit.pulumi_program import Echo, perform, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +40,6 @@ class Registered:
     @property
     def object_name(self) -> str:
         return str(self.inputs["metadata"]["name"])
-
-
-class Echo(mocks.Mocks):
-    """Every resource comes out as it went in."""
-
-    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        return f"{args.name}_id", dict(args.inputs)
-
-    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
-        return {}, None
 
 
 class Recorder(mocks.MockMonitor):
@@ -96,28 +77,6 @@ def record(**given: Any) -> list[Registered]:
     return recorder.seen
 
 
-def perform(program: Callable[[], None], monitor: mocks.MockMonitor) -> None:
-    """Return when the program has ended and every request of it has been answered. What it raises comes out of here."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    loops = [loop]
-
-    def with_a_loop() -> None:
-        """The SDK gives each of its threads a loop and never closes one; these can be closed."""
-        loops.append(asyncio.new_event_loop())
-        asyncio.set_event_loop(loops[-1])
-
-    loop.set_default_executor(ThreadPoolExecutor(initializer=with_a_loop))
-    try:
-        pulumi.runtime.set_mocks(monitor.mocks, project="understudy", stack="test", preview=False, monitor=monitor)
-        pulumi.runtime.test(program)()
-    finally:
-        loop.run_until_complete(loop.shutdown_default_executor())
-        asyncio.set_event_loop(None)
-        for each in loops:
-            each.close()
-
-
 def outputs(**given: Any) -> dict[str, Any]:
     """What the stack tells its user."""
     settings = settings_from({**LEAST, **given})
@@ -131,15 +90,6 @@ def outputs(**given: Any) -> dict[str, Any]:
 
     perform(program, Recorder())
     return found
-
-
-def plain(value: Any) -> Any:
-    """What a request says, its secrets as they are."""
-    if rpc.is_rpc_secret(value):
-        return plain(rpc.unwrap_rpc_secret(value))
-    if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list) else value
 
 
 def _secrets(at: str, value: Any) -> list[str]:

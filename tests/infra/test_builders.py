@@ -1,4 +1,4 @@
-"""Whatever a stack says, its objects keep to this. Without a cluster; ``e2e/test_manifests.py`` asks one."""
+"""Whatever a stack says, its objects keep to this. Without a cluster; ``e2e/tests/test_manifests.py`` asks one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from e2e.cluster.build import kubernetes_version
 from infra.declared import PROJECT
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects
 from infra.manifests.ha import claims, ha_objects
 from infra.manifests.workload import workload
 from infra.settings import Settings, settings_from
+from testkit.bundle import LEAST
+from testkit.versions import kubernetes_version
 from tests.infra.pod_security import violations
-from tests.infra.recorder import LEAST
 from tests.infra.stacks import everything, patient, stacks
 from understudy.cli.main import app
 

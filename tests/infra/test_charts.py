@@ -1,4 +1,4 @@
-"""The charts, as far as they can be judged without Helm and without a cluster; ``e2e/test_charts.py`` has both."""
+"""The charts, as far as they can be judged without Helm and without a cluster; ``e2e/tests/test_charts.py`` has both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft7Validator
 from prometheus_client import generate_latest
 
-from e2e import metrics
+from testkit import metrics
 from tests.infra.recorder import record
 from tests.unit.counted import page
 from tools.tables import Chart, charts, with_table

@@ -9,8 +9,8 @@ import pytest
 
 from infra.manifests.workload import workload
 from infra.settings import settings_from
+from testkit.bundle import LEAST
 from tests.infra.pod_security import violations
-from tests.infra.recorder import LEAST
 
 PORT = {"containerPort": 1, "hostPort": 1}
 #: Where, what is said there in place of what the builders say, and the rule it breaks.

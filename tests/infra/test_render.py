@@ -17,7 +17,8 @@ from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects
 from infra.render import NEVER_PRUNED, as_yaml, notes, rendered, stack_settings
 from infra.settings import settings_from
-from tests.infra.recorder import LEAST, record
+from testkit.bundle import LEAST
+from tests.infra.recorder import record
 from tests.infra.stacks import TEXTS, everything, patient, stacks
 from understudy.errors import SettingsError
 

@@ -20,7 +20,7 @@ from infra.config import read
 from infra.declared import PROJECT, complete, keys
 from infra.quantities import java_bytes, quantity
 from infra.settings import settings_from
-from tests.infra.recorder import LEAST
+from testkit.bundle import LEAST
 from tools.tables import BUNDLE, with_keys
 from understudy.errors import SettingsError
 

@@ -1,4 +1,4 @@
-"""What `make up`, `down` and `purge` refuse before anything is called. What they do is `e2e/test_first_look.py`."""
+"""What `make up`, `down` and `purge` refuse before anything is called. What they do is `e2e/tests/test_first_look.py`."""
 
 from __future__ import annotations
 

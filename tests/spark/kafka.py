@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.spark.s3 import Missing, free_port
+from testkit.s3 import Missing, free_port
 from understudy.environment import find_java
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"

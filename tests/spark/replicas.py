@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from bench.tails import parse_event
+from testkit.tails import parse_event
 from tests.spark import quick
 from tests.spark.in_force import unfenced
 from understudy.cli.main import app

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from bench.observer import read_fence_logs
+from testkit.observer import read_fence_logs
 from tests.spark.fence_env import LOST, OPEN, REVOKED, Driver, driver, refusal, token
 from understudy.fencing.counters import Commit, Counts
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark import s3
+from testkit import s3
 from tests.spark.fence_env import (
     CLOSED,
     EXISTS,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tests.spark import s3
+from testkit import s3
 from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.environment import find_java
 

@@ -26,8 +26,8 @@ PIN = re.compile(r"^([a-z0-9.-]+)==([^ ;]+)", re.MULTILINE)
 
 #: What says who leads, what was committed, and when.
 OBSERVERS = (
-    *("bench/observer.py", "bench/procs.py", "bench/data.py"),
-    *("e2e/courier.py", "e2e/objects.py", "e2e/deployed.py", "e2e/strikes.py"),
+    *("testkit/observer.py", "testkit/procs.py", "testkit/feeds.py"),
+    *(f"e2e/harness/{name}.py" for name in ("bucket_sync", "objects", "deployment_under_test", "faults")),
 )
 
 
@@ -145,7 +145,7 @@ def test_an_example_is_a_script_as_users_write_it(script: Path) -> None:
 
 
 def test_the_observer_of_the_demo_imports_nothing_of_ours() -> None:
-    assert imported_by(HOUSE / "bench" / "observer.py").isdisjoint({"understudy", "bench", "examples"})
+    assert imported_by(HOUSE / "testkit" / "observer.py").isdisjoint({"understudy", "testkit", "examples"})
 
 
 @pytest.mark.parametrize("observer", OBSERVERS)
@@ -155,9 +155,9 @@ def test_what_times_takeovers_in_a_cluster_reaches_nothing_of_ours(observer: str
 
 
 def test_a_production_reaches_what_is_ours_only_where_it_is_deployed() -> None:
-    made = HOUSE / "e2e" / "deployments.py"
+    made = HOUSE / "e2e" / "deployment_specs.py"
 
-    names = {name.replace(".", "/") for name in names_in(HOUSE / "e2e" / "production.py")}
+    names = {name.replace(".", "/") for name in names_in(HOUSE / "e2e" / "harness" / "flights_deployment.py")}
     asked = {path for name in names if (path := HOUSE / f"{name}.py").is_file()}
 
     assert made in asked
@@ -173,7 +173,7 @@ LONGER_THAN_400 = {
 
 
 def test_modules_have_400_lines_at_most() -> None:
-    rooms = ("hooks", "infra", "bench", "e2e", "tools")
+    rooms = ("hooks", "infra", "testkit", "bench", "e2e", "tools")
     modules = [path for room in rooms for path in (HOUSE / room).rglob("*") if path.suffix in {".py", ".java"}]
     lines = {
         str(path.relative_to(HOUSE)): len(path.read_text(encoding="utf-8").splitlines())

@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench import procs
-from bench.procs import Process
-from bench.tails import Tail
+from testkit import procs
+from testkit.procs import Process
+from testkit.tails import Tail
 
 JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import observer
+from testkit import observer
+from testkit.s3 import Missing
 from tests.spark import kafka
-from tests.spark.s3 import Missing
 from tests.spark.zoo import feeds
 from tests.spark.zoo.sinks import Reader, delta, files, lines, table
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow.orc
 import pyarrow.parquet
 
-from bench.observer import files_logged, local_path
+from testkit.observer import files_logged, local_path
 
 Rows = Counter[str]
 #: Reads below the directory a script ran in.

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import documents, kills, observer, procs
-from bench.deployment import MARK, Deployment, Replica, kill_marked
-from bench.production import understudy
-from bench.tails import FenceLog
+from testkit import documents, kills, observer, procs
+from testkit.command import understudy
+from testkit.deployment import MARK, Deployment, Replica, kill_marked
+from testkit.tails import FenceLog
 from tests.spark import kafka, quick
 from tests.spark.in_force import unfenced
 from tests.spark.zoo.exhibits import CONNECTORS, Exhibit

@@ -1,0 +1,1 @@
+"""A real cluster, and the tests, harness and benchmarks that need one."""

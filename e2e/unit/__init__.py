@@ -1,0 +1,1 @@
+"""Tests of the harness that need no cluster; `make test` runs them."""

@@ -1,0 +1,221 @@
+"""An S3 server for tests: versitygw, built once from its Go module into a cache outside the repository.
+
+``S3Proxy`` stands before it and can fail, swallow or delay requests, and counts them: what a bad network does.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testkit.places import REPOSITORY
+
+KEY, SECRET, BUCKET = "understudy", "understudy-secret", "bucket"
+
+
+#: Both are made by ``tools/setup.sh s3``, which ``make test`` calls first.
+BINARY = REPOSITORY / "build" / "bin" / "versitygw"
+JARS = REPOSITORY / "hooks" / "jvm" / "target" / "s3a"
+
+
+class Missing(Exception):
+    """One line that says what to do."""
+
+
+def versitygw() -> Path:
+    if not BINARY.exists():
+        raise Missing("versitygw is not built: run tools/setup.sh s3")
+    return BINARY
+
+
+def s3a_jars() -> Path:
+    """The directory with what ``s3a://`` needs beside Spark."""
+    if not list(JARS.glob("hadoop-aws-*.jar")):
+        raise Missing("the jars of s3a:// are not there: run tools/setup.sh s3")
+    return JARS
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def server(directory: Path) -> Iterator[int]:
+    """A running server with one empty bucket; yields its port on 127.0.0.1."""
+    data = directory / "s3"
+    (data / BUCKET).mkdir(parents=True)
+    port = free_port()
+    command = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
+    with (directory / "s3.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        end = time.monotonic() + 60
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > end:
+                    raise Missing(f"versitygw did not start: {(directory / 's3.log').read_text()}") from None
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def settings(port: int) -> dict[str, str]:
+    """Hadoop's configuration for that server."""
+    return {
+        "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": KEY,
+        "fs.s3a.secret.key": SECRET,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+
+
+#: What to do with a request, by its first line: "pass", a status such as "503" (answered without asking the server), "late" and
+#: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "hang" (neither).
+Rule = Callable[[str], str]
+
+
+def share(fault: str, part: float, verbs: str = "PUT GET HEAD DELETE POST", seed: int = 1) -> Rule:
+    """A server that now and then has ``fault``: with that ``part`` of the requests with these ``verbs``."""
+    dice = random.Random(seed)
+    return lambda line: fault if line.split(" ")[0] in verbs.split() and dice.random() < part else "pass"
+
+
+@dataclass
+class S3Proxy:
+    """Passes requests on, one connection each, as its rule says; ``seen`` holds their first lines.
+
+    ``ignored`` is a header that makes a PUT conditional: requests with it are answered as by a server that passes over it.
+    """
+
+    upstream: int
+    rule: Rule = lambda line: "pass"
+    seen: list[str] = field(default_factory=list)
+    ignored: str = ""
+    port: int = 0
+    _away: threading.Event = field(default_factory=threading.Event)
+    _gone: threading.Event = field(default_factory=threading.Event)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def puts(self, ending: str) -> list[str]:
+        return [
+            line for line in self.seen if line.startswith("PUT ") and line.split(" ")[1].split("?")[0].endswith(ending)
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[S3Proxy]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(listener.getsockname()[1])
+        accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
+        accepting.start()
+        try:
+            yield self
+        finally:
+            self._stopped.set()
+            accepting.join()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Connections are refused meanwhile."""
+        self._away.set()
+        assert self._gone.wait(10)
+        try:
+            yield
+        finally:
+            self._away.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._stopped.is_set():
+            with listener:
+                listener.settimeout(0.02)
+                while not self._stopped.is_set() and not self._away.is_set():
+                    try:
+                        client, _ = listener.accept()
+                    except TimeoutError:
+                        continue
+                    threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            self._gone.set()
+            while self._away.is_set():
+                time.sleep(0.02)
+            self._gone.clear()
+            listener = socket.create_server(("127.0.0.1", self.port))
+        listener.close()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client:
+            client.settimeout(30)
+            try:
+                head, body = _request(client)
+                if not head:
+                    return
+                line = head.split(b"\r\n", 1)[0].decode()
+                self.seen.append(line)
+                if self.ignored and line.startswith("PUT ") and f"\r\n{self.ignored}:".encode() in head.lower():
+                    client.sendall(_answer(200, b'ETag: "0"\r\n'))
+                    return
+                match self.rule(line).split():
+                    case ["late", status]:
+                        self._upstream(head, body)
+                        client.sendall(_answer(int(status)))
+                    case [status] if status.isdigit():
+                        client.sendall(_answer(int(status)))
+                    case ["hang"]:
+                        self._stopped.wait(30)
+                    case ["swallow"]:
+                        self._upstream(head, body)
+                    case _:
+                        client.sendall(self._upstream(head, body))
+            except OSError:
+                return
+
+    def _upstream(self, head: bytes, body: bytes) -> bytes:
+        # one request a connection: the answer ends when the server closes
+        closing = head.replace(b"\r\nConnection: Keep-Alive", b"").replace(b"\r\nExpect: 100-continue", b"")
+        closing = closing[:-4] + b"\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
+            server.sendall(closing + body)
+            answer = b""
+            while part := server.recv(65536):
+                answer += part
+        return answer
+
+
+def _answer(status: int, fields: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %d Said\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, fields)
+
+
+def _request(client: socket.socket) -> tuple[bytes, bytes]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = client.recv(65536)
+        if not part:
+            return b"", b""
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    fields = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:] if b":" in line)
+    if b"100-continue" in fields.get(b"expect", b""):
+        client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    length = int(fields.get(b"content-length", b"0"))
+    while len(body) < length:
+        part = client.recv(65536)
+        if not part:
+            break
+        body += part
+    return head + b"\r\n\r\n", body
