@@ -8,7 +8,7 @@ from typing import Any
 
 from pulumi.runtime import config
 
-from infra.declared import keys
+from infra.schema import keys
 from understudy.errors import SettingsError
 
 NAMESPACE = "understudy:"

@@ -14,7 +14,7 @@ from infra.components.object_store import ObjectStore
 from infra.components.workload import Workload
 from infra.config import given
 from infra.manifests.command import HA_DIRECTORY, url
-from infra.manifests.ha import claims, ha_objects
+from infra.manifests.ha import ha_objects, persistent_volume_claims
 from infra.settings import Settings, settings_from
 from understudy.errors import UnderstudyError
 
@@ -40,10 +40,13 @@ def build(settings: Settings) -> None:
     Monitoring(settings, here)
     cluster = settings.job.cluster
     pulumi.export("namespace", settings.namespace)
-    pulumi.export("workload", f"{settings.room.workload.lower()}/{cluster}")
+    pulumi.export("workload", f"{settings.resources.workload.lower()}/{cluster}")
     pulumi.export(
         "haObjects",
-        [f"{each['kind']}/{each['metadata']['name']}".lower() for each in [*ha_objects(settings), *claims(settings)]],
+        [
+            f"{each['kind']}/{each['metadata']['name']}".lower()
+            for each in [*ha_objects(settings), *persistent_volume_claims(settings)]
+        ],
     )
     pulumi.export("checkpoints", url(settings, "checkpoints"))
     pulumi.export("bucketEndpoint", store.endpoint or "AWS")

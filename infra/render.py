@@ -17,13 +17,13 @@ from typing import Any
 import yaml
 
 from infra.config import NAMESPACE, read
-from infra.declared import PROJECT
 from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.ha import included_name
 from infra.manifests.monitoring import monitoring_name, monitoring_values
 from infra.manifests.object_store import endpoint_of, included_values
+from infra.schema import PROJECT
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
 

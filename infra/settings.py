@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.asked import ANYTHING, Asked
-from infra.declared import PROJECT, complete
-from infra.rules import check
-from understudy.settings import Names, check_id
+from infra.reader import ANYTHING, ConfigReader
+from infra.schema import PROJECT, complete
+from infra.validation import check
+from understudy.config.names import Names, check_id
 from understudy.supervisor.settings import REHEARSALS
 
 MODES = ("application", "native", "standalone")
@@ -94,8 +94,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Room and placement, in Kubernetes' quantities. ``workload``: Deployment or StatefulSet."""
+class Resources:
+    """What a replica gets, and where it may run, in Kubernetes' quantities. ``workload``: Deployment or StatefulSet."""
 
     workload: str
     storage_class: str
@@ -159,14 +159,14 @@ class Settings:
     context: str
     job: Job
     run: Run
-    room: Room
+    resources: Resources
     bucket: BucketSettings
     safety: Safety
 
     @property
     def on_volume(self) -> bool:
         """HA documents are on a PersistentVolume and not in the API server."""
-        return self.room.workload == "StatefulSet"
+        return self.resources.workload == "StatefulSet"
 
     @property
     def keeps(self) -> bool:
@@ -176,7 +176,7 @@ class Settings:
 
 def settings_from(given: Mapping[str, Any]) -> Settings:
     """Raises ``SettingsError`` for the first rule that ``given``, completed with the defaults, breaks."""
-    it = Asked(complete(given))
+    it = ConfigReader(complete(given))
     cluster = check_id(it.text("clusterId"), "understudy:clusterId")
     profile = it.text("profile")
     job = Job(
@@ -223,7 +223,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         executor_memory=it.java("executorMemory"),
         driver_memory=it.java("driverMemory"),
     )
-    room = Room(
+    resources = Resources(
         workload=it.one_of("workload", WORKLOADS),
         storage_class=it.object_name_or_none("storageClass"),
         storage_size=it.quantity("storageSize"),
@@ -260,6 +260,6 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         identity=it.labels("workloadIdentity", ANYTHING),
     )
     namespace = it.label(it.needed("namespace", "a namespace", "streaming"), "namespace")
-    settings = Settings(namespace, it.value("createNamespace"), it.text("context"), job, run, room, bucket, safety)
+    settings = Settings(namespace, it.value("createNamespace"), it.text("context"), job, run, resources, bucket, safety)
     check(settings)
     return settings

@@ -25,8 +25,8 @@ from e2e.harness.deploy_driver import DeployDriver
 from e2e.harness.deployment_under_test import CLUSTER
 from e2e.harness.flights_deployment import FlightsDeployment
 from e2e.harness.kubectl import Cluster
-from infra.declared import keys
 from infra.program import build
+from infra.schema import keys
 from infra.settings import settings_from
 
 STACK = "e2e"

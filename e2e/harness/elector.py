@@ -8,11 +8,11 @@ import sys
 import time
 
 from understudy.clock import BootClock
+from understudy.config.timings import PROFILES
 from understudy.documents.api_server import ApiServer
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.events import Log
-from understudy.settings import PROFILES
 from understudy.supervisor.places import lock_store
 
 TIMINGS = PROFILES["fast"]

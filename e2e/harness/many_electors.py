@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.clock import BootClock
+from understudy.config.timings import PROFILES
 from understudy.documents.api_server import ApiServer
 from understudy.documents.model import Content, Document, DocumentStore, Outcome
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.events import Log
-from understudy.settings import PROFILES
 from understudy.supervisor.places import lock_store
 
 

@@ -13,9 +13,9 @@ import pulumi
 from pulumi_kubernetes import helm
 
 from infra.components.ha_state import kept
-from infra.declared import PROJECT
 from infra.manifests.ha import included_name
 from infra.manifests.object_store import included_values
+from infra.schema import PROJECT
 from infra.settings import Settings
 from understudy.errors import EnvironmentProblem
 

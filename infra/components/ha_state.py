@@ -7,7 +7,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.components.kinds import declare
 from infra.manifests.base import annotated
-from infra.manifests.ha import claims, ha_objects, namespace
+from infra.manifests.ha import ha_objects, namespace, persistent_volume_claims
 from infra.settings import Settings
 
 #: The field manager of what this program declares. A fixed one: without it each adoption leaves another co-owner behind.
@@ -58,6 +58,6 @@ class HaState(pulumi.ComponentResource):
         stays = pulumi.ResourceOptions.merge(own, kept(settings))
         written = pulumi.ResourceOptions.merge(stays, written_by_drivers())
         objects = [declare(annotated(each, MANAGER), written) for each in ha_objects(settings)]
-        volumes = [declare(annotated(each, MANAGER), stays) for each in claims(settings)]
+        volumes = [declare(annotated(each, MANAGER), stays) for each in persistent_volume_claims(settings)]
         self.ready: list[pulumi.Resource] = [*self.namespace, *objects, *volumes]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})

@@ -6,8 +6,8 @@ import pulumi
 from pulumi_kubernetes import helm
 
 from infra.components.kinds import declare
-from infra.declared import PROJECT
 from infra.manifests.monitoring import monitoring_name, monitoring_values, pod_monitor
+from infra.schema import PROJECT
 from infra.settings import Settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.manifests.base import Manifest, excused, made
+from infra.manifests.base import Manifest, lint_exempt, manifest
 from infra.manifests.ha import ha_objects
 from infra.settings import Settings
 
@@ -28,7 +28,7 @@ def access(settings: Settings) -> list[Manifest]:
     if settings.run.mode == "native":
         found.append(_account(settings, executors_name(settings)))
         role, binding = _granted(settings, executors_name(settings), _EXECUTOR_RULES)
-        found += [role, excused(binding, _CREATES)]
+        found += [role, lint_exempt(binding, _CREATES)]
     return found
 
 
@@ -71,7 +71,7 @@ _CREATES = {"access-to-create-pods": "In native mode executors are pods, and the
 
 
 def _account(settings: Settings, name: str) -> Manifest:
-    account = made(settings, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
+    account = manifest(settings, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
     if settings.safety.identity:
         account["metadata"]["annotations"] = dict(settings.safety.identity)
     return account
@@ -82,6 +82,6 @@ def _granted(settings: Settings, name: str, rules: Sequence[Manifest]) -> list[M
     reference = {"apiGroup": _RBAC, "kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": account_name(settings), "namespace": settings.namespace}
     return [
-        made(settings, f"{_RBAC}/v1", "Role", name, rules=list(rules)),
-        made(settings, f"{_RBAC}/v1", "RoleBinding", name, roleRef=reference, subjects=[subject]),
+        manifest(settings, f"{_RBAC}/v1", "Role", name, rules=list(rules)),
+        manifest(settings, f"{_RBAC}/v1", "RoleBinding", name, roleRef=reference, subjects=[subject]),
     ]

@@ -38,7 +38,7 @@ def labels(settings: Settings) -> dict[str, str]:
     }
 
 
-def made(settings: Settings, version: str, kind: str, name: str, **rest: Any) -> Manifest:
+def manifest(settings: Settings, version: str, kind: str, name: str, **rest: Any) -> Manifest:
     """An object in the settings' namespace."""
     metadata = {"name": name, "namespace": settings.namespace, "labels": labels(settings)}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
@@ -51,6 +51,6 @@ def annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:
     return {**manifest, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}}}
 
 
-def excused(manifest: Manifest, reasons: Mapping[str, str]) -> Manifest:
+def lint_exempt(manifest: Manifest, reasons: Mapping[str, str]) -> Manifest:
     """What kube-linter (infra/kube-linter.yaml) would find in this object and is on purpose: the check's name, and why."""
     return annotated(manifest, {f"ignore-check.kube-linter.io/{check}": reason for check, reason in reasons.items()})

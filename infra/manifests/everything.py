@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.manifests.access import access
 from infra.manifests.base import Manifest
-from infra.manifests.ha import claims, ha_objects, namespace
+from infra.manifests.ha import ha_objects, namespace, persistent_volume_claims
 from infra.manifests.monitoring import pod_monitor
 from infra.manifests.network import flow_schema, policies
 from infra.manifests.object_store import key_secret
@@ -14,7 +14,8 @@ from infra.settings import Settings
 
 def kept_objects(settings: Settings) -> list[Manifest]:
     """What holds data, or holds what holds data."""
-    return [*([namespace(settings)] if settings.create_namespace else []), *ha_objects(settings), *claims(settings)]
+    created = [namespace(settings)] if settings.create_namespace else []
+    return [*created, *ha_objects(settings), *persistent_volume_claims(settings)]
 
 
 def passing_objects(settings: Settings, endpoint: str) -> list[Manifest]:

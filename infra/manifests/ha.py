@@ -6,7 +6,7 @@ them with their owner.
 
 from __future__ import annotations
 
-from infra.manifests.base import Manifest, annotated, made
+from infra.manifests.base import Manifest, annotated, manifest
 from infra.settings import Settings
 
 
@@ -15,11 +15,11 @@ def ha_objects(settings: Settings) -> list[Manifest]:
     if settings.on_volume:
         return []
     names = settings.job.names
-    maps = [made(settings, "v1", "ConfigMap", name) for name in (names.job_document, names.replicas, names.lock)]
-    return [*maps, made(settings, "coordination.k8s.io/v1", "Lease", names.lock)]
+    maps = [manifest(settings, "v1", "ConfigMap", name) for name in (names.job_document, names.replicas, names.lock)]
+    return [*maps, manifest(settings, "coordination.k8s.io/v1", "Lease", names.lock)]
 
 
-def claims(settings: Settings) -> list[Manifest]:
+def persistent_volume_claims(settings: Settings) -> list[Manifest]:
     """Volumes: for HA documents where they are on one, and for the object store that is made along.
 
     ReadWriteOncePod for the former: two pods of one node must not share it either, their evidence is told apart by machine.
@@ -41,13 +41,13 @@ def included_name(settings: Settings) -> str:
 
 def _claim(settings: Settings, name: str, mode: str) -> Manifest:
     """An adopted claim is bound already, and the provider would wait for it to become pending."""
-    room = settings.room
+    resources = settings.resources
     spec: Manifest = {
         "accessModes": [mode],
-        "resources": {"requests": {"storage": room.storage_size}},
-        **({"storageClassName": room.storage_class} if room.storage_class else {}),
+        "resources": {"requests": {"storage": resources.storage_size}},
+        **({"storageClassName": resources.storage_class} if resources.storage_class else {}),
     }
-    claim = made(settings, "v1", "PersistentVolumeClaim", name, spec=spec)
+    claim = manifest(settings, "v1", "PersistentVolumeClaim", name, spec=spec)
     return annotated(claim, {"pulumi.com/skipAwait": "true"})
 
 

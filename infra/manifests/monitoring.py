@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.manifests.base import CLUSTER, Manifest, made
+from infra.manifests.base import CLUSTER, Manifest, manifest
 from infra.settings import Settings
 
 
@@ -17,7 +17,7 @@ def pod_monitor(settings: Settings) -> Manifest | None:
         "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
         "podMetricsEndpoints": [scraped],
     }
-    monitor = made(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
+    monitor = manifest(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
     monitor["metadata"]["labels"] |= settings.safety.pod_monitor_labels
     return monitor
 

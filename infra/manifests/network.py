@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.manifests.access import account_name
-from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, excused, labels, made
+from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, labels, lint_exempt, manifest
 from infra.manifests.ha import included_name
 from infra.settings import Settings
 
@@ -31,7 +31,7 @@ def policies(settings: Settings) -> list[Manifest]:
     if not native:
         return [ours]
     theirs = _policy(settings, f"{cluster}-executors", executors, [{"from": own}], own)
-    return [excused(ours, _NO_PEERS), excused(theirs, {"dangling-networkpolicy": _MADE_BY_SPARK, **_NO_PEERS})]
+    return [lint_exempt(ours, _NO_PEERS), lint_exempt(theirs, {"dangling-networkpolicy": _MADE_BY_SPARK, **_NO_PEERS})]
 
 
 _MADE_BY_SPARK = "Spark makes the executors' pods, and their labels are the supervisor's."
@@ -55,7 +55,7 @@ def _policy(
             {"to": [names], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
             {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.safety.egress]},
         ]
-    return made(settings, "networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
+    return manifest(settings, "networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
 
 
 def flow_schema(settings: Settings) -> Manifest | None:

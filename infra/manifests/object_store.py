@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.manifests.base import Manifest, made
+from infra.manifests.base import Manifest, manifest
 from infra.manifests.command import bucket_secret
 from infra.manifests.ha import included_name
 from infra.settings import Settings
@@ -40,4 +40,4 @@ def key_secret(settings: Settings) -> Manifest | None:
     if not bucket.access_key:
         return None
     values = dict(zip(bucket.key_variables, (bucket.access_key, bucket.secret_key), strict=True))
-    return made(settings, "v1", "Secret", bucket_secret(settings), type="Opaque", stringData=values)
+    return manifest(settings, "v1", "Secret", bucket_secret(settings), type="Opaque", stringData=values)

@@ -6,7 +6,16 @@ import hashlib
 from pathlib import Path
 
 from infra.manifests.access import account_name
-from infra.manifests.base import CLUSTER, PROBES, RESTRICTED_CONTAINER, RESTRICTED_POD, Manifest, excused, labels, made
+from infra.manifests.base import (
+    CLUSTER,
+    PROBES,
+    RESTRICTED_CONTAINER,
+    RESTRICTED_POD,
+    Manifest,
+    labels,
+    lint_exempt,
+    manifest,
+)
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
 from infra.manifests.ha import ha_claim
 from infra.settings import Settings
@@ -22,14 +31,14 @@ def workload(settings: Settings, endpoint: str) -> Manifest:
     name = settings.job.cluster
     if settings.on_volume:
         spec = {**common, "serviceName": name, "updateStrategy": {"type": "RollingUpdate"}}
-        return excused(made(settings, "apps/v1", "StatefulSet", name, spec=spec), _excuses(settings))
+        return lint_exempt(manifest(settings, "apps/v1", "StatefulSet", name, spec=spec), _lint_exemptions(settings))
     # The new pod has rehearsed before an old one goes.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     spec = {**common, "strategy": strategy}
-    return excused(made(settings, "apps/v1", "Deployment", name, spec=spec), _excuses(settings))
+    return lint_exempt(manifest(settings, "apps/v1", "Deployment", name, spec=spec), _lint_exemptions(settings))
 
 
-def _excuses(settings: Settings) -> dict[str, str]:
+def _lint_exemptions(settings: Settings) -> dict[str, str]:
     """From kube-linter's checks."""
     secrets = {of for of, _ in secret_environment(settings).values()}
     made_here = {bucket_secret(settings)} if settings.bucket.access_key else set()
@@ -52,7 +61,7 @@ def budget(settings: Settings) -> Manifest:
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
     }
-    return made(settings, "policy/v1", "PodDisruptionBudget", settings.job.cluster, spec=spec)
+    return manifest(settings, "policy/v1", "PodDisruptionBudget", settings.job.cluster, spec=spec)
 
 
 def script_map(settings: Settings) -> Manifest | None:
@@ -60,7 +69,7 @@ def script_map(settings: Settings) -> Manifest | None:
     if not settings.job.script_file:
         return None
     data = {Path(settings.job.script_file).name: settings.job.script_source}
-    return made(settings, "v1", "ConfigMap", _script_name(settings), data=data, immutable=True)
+    return manifest(settings, "v1", "ConfigMap", _script_name(settings), data=data, immutable=True)
 
 
 def _script_name(settings: Settings) -> str:
@@ -69,7 +78,7 @@ def _script_name(settings: Settings) -> str:
 
 
 def _pod(settings: Settings, endpoint: str) -> Manifest:
-    job, room = settings.job, settings.room
+    job, resources = settings.job, settings.resources
     return {
         "serviceAccountName": account_name(settings),
         "automountServiceAccountToken": not settings.on_volume,
@@ -77,8 +86,8 @@ def _pod(settings: Settings, endpoint: str) -> Manifest:
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": settings.run.endings.grace,
         "securityContext": dict(RESTRICTED_POD),
-        **({"priorityClassName": room.priority_class} if room.priority_class else {}),
-        **({"nodeSelector": dict(room.node_selector)} if room.node_selector else {}),
+        **({"priorityClassName": resources.priority_class} if resources.priority_class else {}),
+        **({"nodeSelector": dict(resources.node_selector)} if resources.node_selector else {}),
         **({"imagePullSecrets": [{"name": name} for name in job.pull_secrets]} if job.pull_secrets else {}),
         **({} if settings.on_volume else _apart(settings)),
         "containers": [_container(settings, endpoint)],
@@ -87,7 +96,7 @@ def _pod(settings: Settings, endpoint: str) -> Manifest:
 
 
 def _container(settings: Settings, endpoint: str) -> Manifest:
-    job, room = settings.job, settings.room
+    job, resources = settings.job, settings.resources
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "state", "mountPath": HA_DIRECTORY}]
     if job.script_file:
         mounts.append({"name": "script", "mountPath": SCRIPTS, "readOnly": True})
@@ -107,7 +116,10 @@ def _container(settings: Settings, endpoint: str) -> Manifest:
             "failureThreshold": 6,
         },
         # No CPU limit: a standby that takes over needs all it can get for a second or two.
-        "resources": {"requests": {"cpu": room.cpu, "memory": room.memory}, "limits": {"memory": room.memory}},
+        "resources": {
+            "requests": {"cpu": resources.cpu, "memory": resources.memory},
+            "limits": {"memory": resources.memory},
+        },
         "securityContext": dict(RESTRICTED_CONTAINER),
         "volumeMounts": mounts,
     }
@@ -117,7 +129,7 @@ def _volumes(settings: Settings) -> list[Manifest]:
     state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": "1Gi"}}
     if settings.on_volume:
         state = {"name": "state", "persistentVolumeClaim": {"claimName": ha_claim(settings)}}
-    found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.room.scratch}}, state]
+    found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.resources.scratch}}, state]
     if settings.job.script_file:
         found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
     return found
@@ -129,7 +141,7 @@ def _apart(settings: Settings) -> Manifest:
     Of one revision only, or a rollout would find no node for its first pod where there are as many nodes as replicas.
     """
     mine = {"matchLabels": {CLUSTER: settings.job.cluster}}
-    needed = settings.room.spread == "required"
+    needed = settings.resources.spread == "required"
 
     def spread(key: str, *, strict: bool) -> Manifest:
         return {

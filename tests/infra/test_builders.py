@@ -14,11 +14,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.declared import PROJECT
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects
-from infra.manifests.ha import claims, ha_objects
+from infra.manifests.ha import ha_objects, persistent_volume_claims
 from infra.manifests.workload import workload
+from infra.schema import PROJECT
 from infra.settings import Settings, settings_from
 from testkit.bundle import LEAST
 from testkit.versions import kubernetes_version
@@ -201,7 +201,7 @@ class TestWhatHoldsData:
     @patient
     @any_stack
     def test_is_what_replicas_look_for(self, stack: Settings) -> None:
-        found = {(each["kind"], each["metadata"]["name"]) for each in [*ha_objects(stack), *claims(stack)]}
+        found = {(each["kind"], each["metadata"]["name"]) for each in [*ha_objects(stack), *persistent_volume_claims(stack)]}
         ids = stack.job.names
         store = (
             {("PersistentVolumeClaim", f"{stack.job.cluster}-objects")} if stack.bucket.kind == "incluster" else set()

@@ -17,8 +17,8 @@ from pulumi.runtime.config import set_all_config
 
 from infra.config import given as given_to_the_program
 from infra.config import read
-from infra.declared import PROJECT, complete, keys
 from infra.quantities import java_bytes, quantity
+from infra.schema import PROJECT, complete, keys
 from infra.settings import settings_from
 from testkit.bundle import LEAST
 from tools.tables import BUNDLE, with_keys

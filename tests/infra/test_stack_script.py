@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.declared import PROJECT
+from infra.schema import PROJECT
 
 
 def called(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:

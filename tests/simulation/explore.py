@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, Document, Unknown, Written
 from understudy.election.core import decide, wakes_at
 from understudy.election.facts import (
@@ -45,7 +46,6 @@ from understudy.election.facts import (
     Write,
 )
 from understudy.election.records import Attempt, sight_of
-from understudy.settings import Timings
 
 #: In whole seconds, so that states meet again.
 TIMINGS = Timings(lease=12.0, renew=5.0, retry=2.0, request=2.0, kill=1.0, write_timeout=4.0)

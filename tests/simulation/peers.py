@@ -33,10 +33,10 @@ from tests.simulation.network import Line, SimulatedStore, Site
 from tests.simulation.pod import Quiet
 from tests.simulation.puppet import Puppet, puppet, sleep
 from understudy.clock import BootClock
+from understudy.config.timings import Timings
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.errors import DocumentError
-from understudy.settings import Timings
 
 TIMINGS = Timings()
 #: What the others wait between attempts, in seconds: client-go's default.

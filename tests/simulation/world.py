@@ -20,9 +20,9 @@ from tests.simulation.network import Line, SimulatedStore, Site
 from tests.simulation.plan import ALONE, Kind, Plan, Result
 from tests.simulation.pod import Pod
 from tests.simulation.troubles import Troubles
+from understudy.config.timings import PROFILES, Timings
 from understudy.documents.memory import MemoryServer
 from understudy.events import Event
-from understudy.settings import PROFILES, Timings
 from understudy.supervisor.settings import RunSettings
 
 CLUSTER, JOB = "sim", "job"

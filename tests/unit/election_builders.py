@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from understudy.config.timings import Timings
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import (
     BURIED,
@@ -50,7 +51,6 @@ from understudy.election.facts import (
 from understudy.election.multi import KIND, MultiStore
 from understudy.election.records import GRANT, LABELS, Attempt, Corrupt, GrantEntry, sight_of
 from understudy.events import Event, Log
-from understudy.settings import Timings
 
 T = TypeVar("T")
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from tests.unit.election_builders import TIMINGS, Lock, Replica, document, leader, leading, ready
+from understudy.config.timings import Timings
 from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape
 from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.election.facts import ReleaseAsked, Released, Role, StopAsked, Tick
 from understudy.election.records import Free, sight_of
 from understudy.errors import SettingsError
-from understudy.settings import Timings
 
 
 def led_by(holder: str, *, lease: float = TIMINGS.lease) -> Lock:

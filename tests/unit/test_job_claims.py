@@ -11,6 +11,7 @@ from typing import get_args
 
 import pytest
 
+from understudy.config.timings import Timings
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.errors import DocumentEmptied
 from understudy.fencing.claim import Claim, Reason
@@ -18,7 +19,6 @@ from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.settings import Timings
 from understudy.supervisor.claims import JobClaims, claimed_by_another
 from understudy.supervisor.settings import RunSettings
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from understudy.config.names import Names
 from understudy.documents import codec
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document, Written
@@ -16,7 +17,6 @@ from understudy.fencing.token import Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Floor, JobStore, Status
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.settings import Names
 
 NAME = "flights-flights"
 CODE = Generation(1, "c0de")

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from understudy.clock import BootClock, instant
+from understudy.config.timings import Timings
 from understudy.election.facts import Grant
 from understudy.events import Log
 from understudy.fencing.gate import GateReader, GateWriter, State, View
@@ -23,7 +24,6 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.replicas import Replica as Standby
 from understudy.messages import ClaimRefused, Ended, Message, Roots, Standing, Started
-from understudy.settings import Timings
 from understudy.supervisor import seat
 from understudy.supervisor.happenings import Died, Exited, Happening, Heard, Led, Lost, RestartDue, Stop
 from understudy.supervisor.places import here

@@ -187,10 +187,10 @@ def run(
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
     batch job; 70 a part of this replica failed unexpectedly.
     """
+    from understudy.config.timings import timings_from
     from understudy.documents.directory import check_directory
     from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
-    from understudy.settings import timings_from
     from understudy.submit import with_bracketed_hosts
     from understudy.supervisor.places import here, in_cluster
     from understudy.supervisor.replica import Replica

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar, assert_never
 
 from understudy.clock import Clock
+from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, DocumentStore, Outcome, Unknown, Written
 from understudy.documents.settle import shell
 from understudy.election import core
@@ -52,7 +53,6 @@ from understudy.election.facts import (
 from understudy.election.records import Attempt, Corrupt, Free, Held, sight_of, view_grant
 from understudy.errors import DocumentError, DocumentUnreadable
 from understudy.events import Log
-from understudy.settings import Timings
 
 T = TypeVar("T")
 

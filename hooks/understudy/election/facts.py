@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from understudy.config.timings import Timings
 from understudy.documents.model import Document, Outcome
 from understudy.election.records import Attempt, Corrupt, Sight
-from understudy.settings import Timings
 
 
 class Role(StrEnum):

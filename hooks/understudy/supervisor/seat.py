@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from understudy.clock import Instant, instant
+from understudy.config.timings import Timings
 from understudy.election.facts import Grant
 from understudy.errors import ProcessesRemain
 from understudy.fencing.counters import CountersPage
@@ -16,7 +17,6 @@ from understudy.fencing.counters import path_of as counters_of
 from understudy.fencing.gate import GateWriter, State, View
 from understudy.fencing.token import Token
 from understudy.messages import DriverSpec, Granted, Message
-from understudy.settings import Timings
 from understudy.supervisor import fence_logs
 from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.native import Executors

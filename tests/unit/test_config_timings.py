@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from understudy.config.names import check_id
+from understudy.config.timings import PROFILES, Timings, timings_from
 from understudy.errors import SettingsError
-from understudy.settings import PROFILES, Timings, check_id, timings_from
 from understudy.supervisor import drivers, membership
 
 

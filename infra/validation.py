@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infra.asked import ENTRY, wrong
-from infra.declared import PROJECT
 from infra.quantities import java_bytes, quantity
+from infra.reader import ENTRY, wrong
+from infra.schema import PROJECT
+from understudy.config.timings import Timings, timings_from
 from understudy.errors import SettingsError
-from understudy.settings import Timings, timings_from
 
 if TYPE_CHECKING:
     from infra.settings import BucketSettings, Endings, Job, Run, Safety, Settings
@@ -90,7 +90,7 @@ _HAVE_KEYS = {
 
 
 def _check_run(settings: Settings) -> None:
-    run, room = settings.run, settings.room
+    run, resources = settings.run, settings.resources
     _check_timings(run, whole=not settings.on_volume)
     _check_endings(run.endings)
     if run.mode == "standalone" and not _MASTER.fullmatch(run.master):
@@ -108,11 +108,11 @@ def _check_run(settings: Settings) -> None:
         raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
     if settings.on_volume and run.mode == "native":
         raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
-    heap, limit = java_bytes(run.driver_memory) or 0, quantity(room.memory) or 0
+    heap, limit = java_bytes(run.driver_memory) or 0, quantity(resources.memory) or 0
     needed = int(heap * 1.1) + _BESIDE_HEAP
     if limit < needed:
         rule = f"below driverMemory {run.driver_memory} and what Python and the JVM need beside it, {needed // _MIB}Mi"
-        raise wrong("memory", room.memory, rule, f"{-(-needed // _MIB)}Mi")
+        raise wrong("memory", resources.memory, rule, f"{-(-needed // _MIB)}Mi")
 
 
 def _check_endings(endings: Endings) -> None:

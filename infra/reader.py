@@ -23,7 +23,7 @@ _OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConfigReader:
     values: Mapping[str, Any]
 
     def value(self, key: str) -> Any:

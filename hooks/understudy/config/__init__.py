@@ -1,0 +1,1 @@
+"""Configuration: what a replica is told, declared once, checked once and never adjusted."""
