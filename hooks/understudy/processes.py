@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from understudy.messages import HOLDER_VARIABLE
+from understudy.protocol.driver_spec import HOLDER_VARIABLE
 
 _PR_SET_PDEATHSIG = 1
 _PF_EXITING = 0x4

@@ -22,13 +22,16 @@ from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.documents.record import Record
 from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, sight_of
 from understudy.errors import DocumentUnreadable, EnvironmentProblem
-from understudy.fencing.claim import Claim, standing_claim
-from understudy.fencing.gate import State, View, _packed, _unpacked
-from understudy.fencing.token import Token
+from understudy.fencing.claim import standing_claim
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
-from understudy.messages import Granted, decode, encode
+from understudy.protocol import gate as gate_page
+from understudy.protocol import messages
+from understudy.protocol.claim import Claim
+from understudy.protocol.messages import Granted
+from understudy.protocol.strict_json import parse
+from understudy.protocol.token import Token
 
 JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h", (1.5,), ("s3a://b/x",), 2.5, "why")
 RUNS = Runs("two", 1.5, 7, 0.0, (PastRun("one", "FINISHED", 1.0),))
@@ -64,7 +67,7 @@ def grant(data: bytes) -> None:
 def _entry(kind: str, key: str, data: bytes) -> Document | None:
     """A value with a checksum that fits, or as it is."""
     try:
-        body = codec.parse(data)
+        body = parse(data)
     except ValueError:
         body = None
     if isinstance(body, dict):
@@ -113,10 +116,10 @@ def replica(data: bytes) -> None:
 
 def message(data: bytes) -> None:
     try:
-        found = decode(data)
+        found = messages.decode(data)
     except EnvironmentProblem:
         return
-    assert decode(encode(found)) == found
+    assert messages.decode(messages.encode(found)) == found
 
 
 def kubernetes(shape: Shape, stored: dict[str, Any]) -> Document | str | None:
@@ -154,8 +157,8 @@ def lease(data: bytes) -> None:
 
 def gate(data: bytes) -> None:
     raw = data[:80].ljust(80, b"\0")
-    found = _unpacked(raw, int.from_bytes(raw[8:16], "little"))
-    assert found is None or isinstance(found.state, State)
+    found = gate_page.decode(raw)
+    assert found is None or isinstance(found.state, gate_page.State)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
@@ -169,8 +172,8 @@ SEEDS: dict[str, bytes] = {
     "run": codec.canonical(codec.decode("run", RUNS.encode())[1]).encode(),
     "claim": codec.canonical(CLAIM.to_body()).encode(),
     "replica": codec.canonical(asdict(REPLICA)).encode(),
-    "message": encode(Granted(int(Token(3, 2)))),
+    "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),
-    "gate": _packed(2, View(State.OPEN, Token(3, 2))),
+    "gate": gate_page.encode(gate_page.View(gate_page.State.OPEN, Token(3, 2)), 2),
 }

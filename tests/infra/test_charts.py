@@ -19,7 +19,7 @@ from tests.infra.recorder import record
 from tests.unit.counted import page
 from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.probes import Probes
 
@@ -151,7 +151,7 @@ def exposed(directory: Path) -> list[str]:
     leader.fence.follow(page(directory / "counters", committed_ms=1000))
     leader.granted(7, 0.1)
     leader.phases |= {"start": 0.5, "first_commit": 1.0}
-    standby.stands(Standing("job.py:9", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0)
+    standby.stands(RehearsalReport("job.py:9", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0)
     sent = {"requests": 1, "writes": 1, "bytes": 1}
     return [generate_latest(Probes(health, sent)._registry).decode() for health in (leader, standby)]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from understudy.fencing.token import NONE, Token
+from understudy.protocol.token import NONE, Token
 
 OFFSETS, SINK, COMMITS = "offsets", "sink", "commits"
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
 from understudy.clock import instant
 from understudy.errors import DocumentError
-from understudy.fencing.claim import Claim, Refused, claim, standing_claim
-from understudy.fencing.gate import State, View
-from understudy.fencing.token import NONE, Token
-from understudy.messages import (
+from understudy.fencing.claim import Refused, claim, standing_claim
+from understudy.protocol.claim import Claim
+from understudy.protocol.driver_spec import DriverSpec
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import (
     Attached,
     ClaimRefused,
     Committed,
-    DriverSpec,
     Ended,
     Granted,
     Message,
     Reclaim,
+    RehearsalReport,
     Roots,
-    Standing,
     Started,
     Starting,
     Suspend,
@@ -33,6 +33,7 @@ from understudy.messages import (
     decode,
     encode,
 )
+from understudy.protocol.token import NONE, Token
 
 if TYPE_CHECKING:
     from tests.simulation.pod import Pod
@@ -279,7 +280,7 @@ class SimulatedDriver:
             if self._granted.is_set():
                 return
             good = self.world.chance.random() < self.world.rehearses
-            self._tell(Standing("job.py:1", good, "live" if good else "", rounds, 0.1, "" if good else "no data"))
+            self._tell(RehearsalReport("job.py:1", good, "live" if good else "", rounds, 0.1, "" if good else "no data"))
 
     async def _claim(self) -> None:
         while True:

@@ -10,9 +10,10 @@ from tests.simulation.plan import Kind
 from tests.simulation.pod import Pod
 from understudy.errors import DocumentUnreadable, UnderstudyError
 from understudy.events import Event
-from understudy.fencing.claim import Claim, standing_claim
-from understudy.fencing.token import Token
+from understudy.fencing.claim import standing_claim
 from understudy.ha.job import Job, Status
+from understudy.protocol.claim import Claim
+from understudy.protocol.token import Token
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

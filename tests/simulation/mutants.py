@@ -346,8 +346,8 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a root refuses a lower token's claim",
         (
-            "understudy.fencing.claim:Claim.refused_by",
-            "if self.token < standing.token:",
+            "understudy.fencing.claim:why_refused",
+            "if own.token < standing.token:",
             "if False:",
         ),
         by=1780,

@@ -15,9 +15,9 @@ from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
 from understudy.election.records import GRANT, GrantEntry
 from understudy.errors import DocumentTooLarge
-from understudy.fencing.gate import State
-from understudy.fencing.token import NONE
 from understudy.ha.job import Status
+from understudy.protocol.gate import State
+from understudy.protocol.token import NONE
 from understudy.supervisor.happenings import Died, Finished, RestartDue
 
 

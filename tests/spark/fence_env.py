@@ -31,7 +31,8 @@ from py4j.protocol import Py4JJavaError
 
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, spark_version
-from understudy.fencing.counters import CountersPage, path_of
+from understudy.fencing.counters import CountersPage
+from understudy.protocol.counters import path_of
 
 REPOSITORY = Path(__file__).parents[2]
 MODULE = REPOSITORY / "hooks" / "jvm"

@@ -20,21 +20,14 @@ from tests.spark.in_force import unfenced
 from understudy.clock import NEVER, Instant, instant
 from understudy.environment import find_fence, find_java, spark_environment, spark_version
 from understudy.fencing.activity import Activity
-from understudy.fencing.counters import CountersPage, path_of
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import Token
-from understudy.messages import (
-    CHANNEL_VARIABLE,
-    HOLDER_VARIABLE,
-    SPEC_VARIABLE,
-    Attached,
-    DriverSpec,
-    Granted,
-    Message,
-    decode,
-    encode,
-)
+from understudy.fencing.counters import CountersPage
+from understudy.fencing.gate import GateWriter
 from understudy.processes import Alive, kill_all
+from understudy.protocol.counters import path_of
+from understudy.protocol.driver_spec import CHANNEL_VARIABLE, HOLDER_VARIABLE, SPEC_VARIABLE, DriverSpec
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import Attached, Granted, Message, decode, encode
+from understudy.protocol.token import Token
 from understudy.supervisor.driver_process import COMMAND, like_submit
 
 M = TypeVar("M", bound=Message)
@@ -90,7 +83,7 @@ class Rig:
             rows_per_hour=rows_per_hour,
             bytes_per_hour=10**12,
             parent=os.getpid(),
-            idle=False,
+            low_priority=False,
             tune=tune,
             script=str(self.script),
             arguments=list(arguments),

@@ -10,8 +10,8 @@ import pytest
 
 import understudy
 from tests.spark.rig import Rig
-from understudy.fencing.token import Token
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
+from understudy.protocol.token import Token
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,7 +26,7 @@ with understudy.current().step() as token:
 
 def test_a_step_waits_for_the_lead_and_knows_its_token(tmp_path: Path) -> None:
     with Rig(tmp_path, SCRIPT) as rig:
-        assert rig.wait_for(Standing).held == "job.py:5"
+        assert rig.wait_for(RehearsalReport).held == "job.py:5"
         rig.until(rig.output, "before False 0 0")
         assert "in it" not in rig.text()
         rig.lead(epoch=7, attempt=2)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.zoo.exhibits import CONNECTORS, delta_jars
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -94,7 +94,7 @@ def before(tmp_path: Path, _delta: None) -> set[str]:
 def all_wait(rig: Rig, calls: Collection[str]) -> None:
     rig.until(rig.output, "looked 3 1 True")
     for _ in calls:  # each says so when it waits
-        assert rig.wait_for(Standing).held.startswith("job.py:")
+        assert rig.wait_for(RehearsalReport).held.startswith("job.py:")
     assert "did" not in rig.text()
     assert "failed" not in rig.text()
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
-from understudy.messages import Committed, Running, Standing, Started
+from understudy.protocol.messages import Committed, RehearsalReport, Running, Started
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -75,7 +75,7 @@ def test_every_query_is_rehearsed_and_starts_whatever_is_asked_between_them(tmp_
         assert claimed(first) == expected, "nothing is claimed of Spark's temporary directory"
 
     with Rig(tmp_path, SCRIPT, rehearse="live", rounds=1, every=0.2) as second:
-        while not ((standing := second.wait_for(Standing)).rehearsed and standing.queries == len(KEPT) + 1):
+        while not ((standing := second.wait_for(RehearsalReport)).rehearsed and standing.queries == len(KEPT) + 1):
             pass
         assert standing.held == HELD
         assert standing.how == "live,throwaway"
@@ -85,7 +85,7 @@ def test_every_query_is_rehearsed_and_starts_whatever_is_asked_between_them(tmp_
         assert declared(second) == ids, "the ids that the leader's queries have"
         feed(tmp_path, 3)
         for _ in range(3):
-            assert second.wait_for(Standing).outdated == "", "what is streamed may grow"
+            assert second.wait_for(RehearsalReport).outdated == "", "what is streamed may grow"
         second.lead(epoch=2)
         assert second.wait_for(Started).queries == len(KEPT) + 1
         assert Path(second.wait_for(Committed).root).name in KEPT

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.rig import Rig
-from understudy.messages import Committed, Ended, Outdated, Standing
+from understudy.protocol.messages import Committed, Ended, RehearsalReport, StaleSnapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -46,11 +46,11 @@ def home(tmp_path: Path) -> Path:
 
 def test_a_standby_notices_that_a_table_it_has_read_was_overwritten(home: Path) -> None:
     with Rig(home, SCRIPT, rehearse="live", rounds=1, every=0.2) as rig:
-        while not (standing := rig.wait_for(Standing)).rehearsed:
+        while not (standing := rig.wait_for(RehearsalReport)).rehearsed:
             pass
         assert standing.outdated == ""
         overwrite(home, a="new")
-        while not (standing := rig.wait_for(Standing)).outdated:
+        while not (standing := rig.wait_for(RehearsalReport)).outdated:
             pass
         assert standing.outdated.endswith("/names has changed since the script read it")
 
@@ -59,23 +59,23 @@ def test_a_held_script_notices_too(home: Path) -> None:
     script = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
     script += "spark.read.parquet('names').write.json('out')\n"
     with Rig(home, script, rehearse="live", every=0.2) as rig:
-        standing = rig.wait_for(Standing)
+        standing = rig.wait_for(RehearsalReport)
         assert (standing.rehearsed, standing.reason, standing.outdated) == (
             False,
             "held at job.py:3, not rehearsed",
             "",
         )
         overwrite(home, a="new")
-        assert "names has changed" in rig.wait_for(Standing).outdated
+        assert "names has changed" in rig.wait_for(RehearsalReport).outdated
     assert not (home / "out").exists()
 
 
 def test_a_leader_that_fails_on_a_file_that_went_while_it_stood_by_says_so_before_it_ends(home: Path) -> None:
     with Rig(home, SCRIPT) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         overwrite(home, a="new")
         rig.lead()
-        told = rig.wait_for(Outdated)
+        told = rig.wait_for(StaleSnapshot)
         assert told.reason.startswith("a file or table is missing: StreamingQueryException: ")
         assert rig.wait_for(Ended).code == 1
 
@@ -87,13 +87,13 @@ def test_a_leader_from_the_start_and_one_that_has_committed_fail_as_any_script_d
         overwrite(home, a="new")
         (home / "in" / "2.csv").write_text("a,2\n")
         with pytest.raises(Empty):
-            rig.wait_for(Outdated, timeout=8)
+            rig.wait_for(StaleSnapshot, timeout=8)
         assert any(isinstance(said, Ended) and said.code == 1 for said in rig.said)
 
 
 def test_an_error_of_the_scripts_own_is_none_of_what_changed(home: Path) -> None:
     with Rig(home, SCRIPT.replace('batch.join(names, "k")', "1 / 0; batch")) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         rig.lead()
         assert rig.wait_for(Ended).code == 1
-        assert not any(isinstance(said, Outdated) for said in rig.said)
+        assert not any(isinstance(said, StaleSnapshot) for said in rig.said)

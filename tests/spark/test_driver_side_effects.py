@@ -11,7 +11,7 @@ import pytest
 
 from tests.spark.rehearsal_stage import contents
 from tests.spark.rig import Rig
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -124,7 +124,7 @@ def test_every_writer_waits_and_writes_once_it_may(tmp_path: Path) -> None:
         (tmp_path / model / "of-yesterday").touch()
     with Rig(tmp_path, SCRIPT) as rig:
         for _ in CALLS:
-            assert rig.wait_for(Standing).reason.endswith("not rehearsed")
+            assert rig.wait_for(RehearsalReport).reason.endswith("not rehearsed")
         assert "<" not in rig.text()
         made = [
             path
@@ -175,7 +175,7 @@ def test_reading_and_what_spark_knows_nothing_of_run_on_a_standby(tmp_path: Path
     with HTTPServer(("127.0.0.1", 0), Asked) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         with Rig(tmp_path, AROUND_SPARK, f"http://127.0.0.1:{server.server_port}/hello") as rig:
-            assert rig.wait_for(Standing).held.endswith("job.py:11")
+            assert rig.wait_for(RehearsalReport).held.endswith("job.py:11")
             rig.until(rig.output, "read 3")
             assert Asked.paths == ["/hello"]
             assert (tmp_path / "total.txt").read_text() == "3"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.messages import Committed, Ended, Standing, Started, Suspend, Suspended
+from understudy.protocol.messages import Committed, Ended, RehearsalReport, Started, Suspend, Suspended
 
 HEADER = """
 import sys, time
@@ -43,7 +43,7 @@ def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path
         "q.stop()\n"
     )
     with Rig(tmp_path, script) as rig:
-        standing = rig.wait_for(Standing)
+        standing = rig.wait_for(RehearsalReport)
         assert standing.held == "job.py:11"  # the question, not start()
         assert "awaited" not in rig.text()
         assert not (tmp_path / "trace").exists()
@@ -67,7 +67,7 @@ def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> Non
         "spark.streams.awaitAnyTermination()\n"
     )
     with Rig(tmp_path, script) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         rig.lead()
         assert rig.wait_for(Started).queries == 2
         for name, partitions in (("two", "2"), ("three", "3")):
@@ -93,7 +93,7 @@ def test_queries_keep_the_local_properties_they_were_started_with(tmp_path: Path
         "spark.streams.awaitAnyTermination()\n"
     )
     with Rig(tmp_path, script) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         rig.lead()
         rig.until(rig.output, "first in the pool of first")
         rig.until(rig.output, "second in the pool of second")
@@ -122,7 +122,7 @@ def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered
     )
     with Rig(tmp_path, script) as rig:
         rig.until(rig.output, "unasked")
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         time.sleep(0.5)
         assert "unasked ['addListener', 'removeListener', 'resetTerminated']" in rig.text()
         assert [line for line in rig.text().splitlines() if "<" in line] == ["<name> str"]
@@ -159,7 +159,7 @@ def test_batch_writers_and_commands_wait_and_say_where(tmp_path: Path) -> None:
         "print('written', flush=True)\n"
     )
     with Rig(tmp_path, script) as rig:
-        standing = rig.wait_for(Standing)
+        standing = rig.wait_for(RehearsalReport)
         assert standing.held == "job.py:11"
         assert standing.reason == "held at job.py:11, not rehearsed"
         rig.until(rig.output, "harmless done")
@@ -189,7 +189,7 @@ def test_a_closed_gate_holds_user_code_and_a_revoked_one_ends_the_script_through
         rig.until(rig.output, "first")
         rig.expire()
         (tmp_path / "go").touch()
-        held = rig.wait_for(Standing)
+        held = rig.wait_for(RehearsalReport)
         assert held.held == "job.py:13"
         assert rig.activity.running == 0  # it waits without counting as the user's code running
         rig.revoke()
@@ -375,7 +375,7 @@ def test_two_queries_of_one_name_the_first_one_runs_and_the_script_is_told_once(
         "one.stop()\n"
     )
     with Rig(tmp_path, script) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         rig.lead()
         rig.until(rig.output, "active [True]")
         assert rig.text().count("told: IllegalArgumentException") == 2
@@ -395,7 +395,7 @@ def test_a_query_that_is_started_again_and_again_is_one_query(tmp_path: Path) ->
         "        print('failed', round, type(error).__name__, flush=True)\n"
     )
     with Rig(tmp_path, script) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         rig.lead()
         rig.until(rig.output, "through 3 1")
         assert [line for line in rig.text().splitlines() if line.startswith("failed")] == [
@@ -448,12 +448,12 @@ def test_rehearsals_wait_once_they_have_read_what_was_agreed(tmp_path: Path, row
     feed(tmp_path, 1)
     script = HEADER + "rows.writeStream.queryName('kept').format('noop').start().awaitTermination()\n"
     with Rig(tmp_path, script, rehearse="live", rounds=1, every=0.1, rows_per_hour=rows_per_hour) as rig:
-        assert rig.wait_for(Standing).rounds == 1
+        assert rig.wait_for(RehearsalReport).rounds == 1
         if goes_on:
-            assert rig.wait_for(Standing).rounds == 2
+            assert rig.wait_for(RehearsalReport).rounds == 2
         else:
             with pytest.raises(Empty):
-                rig.wait_for(Standing, timeout=5)
+                rig.wait_for(RehearsalReport, timeout=5)
 
 
 def test_a_query_that_is_declared_while_another_thread_is_held_is_rehearsed(tmp_path: Path) -> None:
@@ -465,9 +465,9 @@ def test_a_query_that_is_declared_while_another_thread_is_held_is_rehearsed(tmp_
         "rows.writeStream.queryName('kept').format('noop').start().awaitTermination()\n"
     )
     with Rig(tmp_path, script, rehearse="live", rounds=1) as rig:
-        assert rig.wait_for(Standing).reason.endswith("not rehearsed")
+        assert rig.wait_for(RehearsalReport).reason.endswith("not rehearsed")
         (tmp_path / "go").touch()
-        while not rig.wait_for(Standing).rehearsed:
+        while not rig.wait_for(RehearsalReport).rehearsed:
             pass
     assert not (tmp_path / "batch").exists()
 
@@ -511,7 +511,7 @@ def test_a_leaders_statements_are_not_looked_into(tmp_path: Path) -> None:
         "print('looked into', len(looked), 'rows', spark.sql('SELECT * FROM made').count())\n"
     )
     with Rig(tmp_path, script) as rig:
-        assert rig.wait_for(Standing).held == "job.py:8"
+        assert rig.wait_for(RehearsalReport).held == "job.py:8"
         rig.lead()
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
         assert "looked into 2 rows 1" in rig.text()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
-from understudy.messages import Advice, Ended
+from understudy.protocol.messages import Advice, Ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 

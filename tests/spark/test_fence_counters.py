@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from testkit.observer import read_fence_logs
 from tests.spark.fence_env import LOST, OPEN, REVOKED, Driver, driver, refusal, token
-from understudy.fencing.counters import Commit, Counts
+from understudy.protocol.counters import Commit, Counts
 
 pytestmark = pytest.mark.spark
 

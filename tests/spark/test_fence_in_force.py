@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import feed
-from understudy.messages import Committed, Ended
+from understudy.protocol.messages import Committed, Ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

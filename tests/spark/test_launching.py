@@ -14,7 +14,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
 from understudy.supervisor.places import WHOLE_HEAP
 from understudy.supervisor.workspace import Workspace, Workspaces
 
@@ -172,7 +172,7 @@ def test_a_script_whose_libraries_fork_stands_by_and_takes_over(tmp_path: Path) 
     )
     with Rig(tmp_path, script, rehearse="live", every=0.5) as rig:
         rig.until(rig.output, "before [1, 2]")
-        while not rig.wait_for(Standing).rehearsed:
+        while not rig.wait_for(RehearsalReport).rehearsed:
             pass
         rig.lead()
         rig.until(tmp_path / "0", "[1, 1] b'x\\n'")
@@ -195,7 +195,7 @@ def test_queries_of_several_sessions_keep_what_is_their_sessions_own(tmp_path: P
         "spark.streams.awaitAnyTermination()\n"
     )
     with Rig(tmp_path, script, rehearse="live", every=0.5) as rig:
-        while not (standing := rig.wait_for(Standing)).rehearsed:
+        while not (standing := rig.wait_for(RehearsalReport)).rehearsed:
             assert not standing.reason, standing
         rig.lead()
         for number in (1, 2):

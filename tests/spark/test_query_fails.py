@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from understudy.messages import Running
+from understudy.protocol.messages import Running
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

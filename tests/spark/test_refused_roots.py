@@ -8,8 +8,8 @@ import pytest
 
 from tests.spark.fence_env import seize, token
 from tests.spark.rig import Rig
-from understudy.fencing.token import Token
-from understudy.messages import ClaimRefused, Ended
+from understudy.protocol.messages import ClaimRefused, Ended
+from understudy.protocol.token import Token
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

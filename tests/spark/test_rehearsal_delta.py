@@ -10,7 +10,7 @@ import pytest
 from tests.spark.rehearsal_stage import contents
 from tests.spark.rig import Rig
 from tests.spark.zoo.exhibits import delta_jars
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -35,8 +35,8 @@ def feed(home: Path, name: str) -> None:
     (home / f".{name}").rename(home / "in" / f"{name}.json")
 
 
-def rounds(rig: Rig, many: int) -> Standing:
-    while (standing := rig.wait_for(Standing)).rounds < many:
+def rounds(rig: Rig, many: int) -> RehearsalReport:
+    while (standing := rig.wait_for(RehearsalReport)).rounds < many:
         assert not standing.reason, standing
     return standing
 

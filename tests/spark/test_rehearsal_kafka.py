@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark import kafka
 from tests.spark.rig import Rig
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
@@ -48,7 +48,7 @@ def on_kafka(home: Path, broker: kafka.Broker) -> Rig:
 
 
 def rehearsed(rig: Rig, rounds: int) -> str:
-    while not ((standing := rig.wait_for(Standing)).rehearsed and standing.rounds >= rounds):
+    while not ((standing := rig.wait_for(RehearsalReport)).rehearsed and standing.rounds >= rounds):
         assert not standing.reason, standing
     return standing.how
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 from tests.spark.rehearsal_stage import Stage, contents, counted, jvm, logged, play, spark_session, stateless
 from tests.spark.rig import Rig
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43]
 
@@ -273,7 +273,7 @@ def test_nothing_is_printed_on_a_console_before_the_grant(tmp_path: Path) -> Non
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.json").write_text('{"id": 7}\n')
     with Rig(tmp_path, script, rehearse="live", every=0.2) as rig:
-        while not ((standing := rig.wait_for(Standing)).rehearsed and standing.rounds >= 3):
+        while not ((standing := rig.wait_for(RehearsalReport)).rehearsed and standing.rounds >= 3):
             assert not standing.reason
         assert "Batch:" not in rig.text()
         rig.lead()

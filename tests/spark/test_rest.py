@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
-from understudy.messages import Committed, Rest, Standing
+from understudy.protocol.messages import Committed, PauseRehearsals, RehearsalReport
 
 
 def test_a_round_that_is_under_way_is_broken_off_and_counts_for_nothing(tmp_path: Path) -> None:
@@ -28,8 +28,8 @@ def test_a_round_that_is_under_way_is_broken_off_and_counts_for_nothing(tmp_path
     )
     with Rig(tmp_path, script, rehearse="live") as rig:
         rig.until(tmp_path / "looked", "")
-        rig.say(Rest(1.0))
-        standing = rig.wait_for(Standing)
+        rig.say(PauseRehearsals(1.0))
+        standing = rig.wait_for(RehearsalReport)
         assert (standing.rounds, standing.rehearsed, standing.reason) == (1, True, "")
         rig.lead()
         rig.wait_for(Committed)
@@ -42,11 +42,11 @@ def test_no_round_begins_before_the_rest_is_over_and_a_grant_does_not_wait_for_i
         + "rows.writeStream.queryName('it').format('noop').option('checkpointLocation', 'it').start().awaitTermination()\n"
     )
     with Rig(tmp_path, script, rehearse="live", rounds=1, every=0.1) as rig:
-        rig.wait_for(Standing)
-        rig.say(Rest(3600.0))
+        rig.wait_for(RehearsalReport)
+        rig.say(PauseRehearsals(3600.0))
         with suppress(Empty):
-            rig.wait_for(Standing, timeout=1)  # of one that was over just before
+            rig.wait_for(RehearsalReport, timeout=1)  # of one that was over just before
         with pytest.raises(Empty):
-            rig.wait_for(Standing, timeout=5)
+            rig.wait_for(RehearsalReport, timeout=5)
         rig.lead()
         rig.wait_for(Committed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ def test_accumulators_count_what_the_job_does_and_nothing_that_was_rehearsed(tmp
     )
     with Rig(tmp_path, script, rehearse="live", rounds=2) as rig:
         rig.until(rig.output, "a batch 113\n")
-        while rig.wait_for(Standing).rounds < 2:
+        while rig.wait_for(RehearsalReport).rounds < 2:
             pass
         rig.lead()
         rig.until(rig.output, "in all 163\n")
@@ -56,7 +56,7 @@ def test_functions_of_an_action_run_and_a_checkpoint_of_a_frame_leaves_a_directo
         "spark.range(1).write.parquet('out')\n"
     )
     with Rig(tmp_path, script) as rig:
-        assert rig.wait_for(Standing).held == "job.py:12"
+        assert rig.wait_for(RehearsalReport).held == "job.py:12"
         assert "counted 2" in rig.text()
         assert "rows 4" in rig.text()
         assert {path.name for path in tmp_path.glob("trace-*")} == {"trace-1", "trace-2"}

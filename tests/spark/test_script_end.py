@@ -14,7 +14,7 @@ import pytest
 from tests.spark.replicas import Replicas, everything_once, said
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.messages import Attached, Ended, Standing, StillRunning
+from understudy.protocol.messages import Attached, Ended, RehearsalReport, StillRunning
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -68,7 +68,7 @@ def test_a_script_that_logs_why_no_query_of_it_could_start_is_not_finished(tmp_p
     """Under plain Spark, as under a leader, ``start()`` itself raises; a standby's stand-in raises where it is first asked."""
     (tmp_path / "in").mkdir()
     with Rig(tmp_path, LOGS_THE_START) as rig:
-        rig.wait_for(Standing)
+        rig.wait_for(RehearsalReport)
         (tmp_path / "checkpoint").write_text("no directory")
         rig.lead()
         ended = rig.wait_for(Ended)

@@ -13,7 +13,7 @@ import pytest
 from tests.spark import quick
 from tests.spark.rig import Rig
 from understudy.environment import find_java
-from understudy.messages import Ended
+from understudy.protocol.messages import Ended
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.spark43, pytest.mark.long]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from understudy.messages import Ended, Standing
+from understudy.protocol.messages import Ended, RehearsalReport
 
 pytestmark = pytest.mark.spark
 
@@ -70,7 +70,7 @@ def test_a_batch_that_tasks_write_past_every_gate_counts_as_the_users_code_while
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0.csv").write_text("1\n")
     with Rig(tmp_path, SCRIPT, rehearse="off") as rig:
-        assert rig.wait_for(Standing).held
+        assert rig.wait_for(RehearsalReport).held
         rig.lead()  # so the first query is started by the takeover, the others by the script
         for name, counts in (("source", 1), ("each", 1), ("files", 0)):
             rig.until(tmp_path / f"in-{name}", "")

@@ -16,10 +16,12 @@ import pytest
 
 from understudy.clock import instant
 from understudy.driver.gate_client import GateClient
-from understudy.fencing.activity import ACTIVITY_PAGE, Activity
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import Token
+from understudy.fencing.activity import Activity
+from understudy.fencing.gate import GateWriter
 from understudy.processes import started_at
+from understudy.protocol.activity import PAGE
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import Token
 
 #: From Python 3.12 on, for children of a process with threads: that is what is looked at here.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -142,7 +144,7 @@ def test_the_slots_of_the_dead_are_taken_again(page: Activity, tmp_path: Path) -
 def test_a_process_that_finds_no_slot_is_counted_all_the_same(page: Activity, tmp_path: Path) -> None:
     started = started_at(1)
     assert started is not None
-    full = bytes(32) + struct.pack("<QQQQ", 1, started, 0, 0) * (ACTIVITY_PAGE // 32 - 1)
+    full = bytes(32) + struct.pack("<QQQQ", 1, started, 0, 0) * (PAGE // 32 - 1)
     (tmp_path / "gate.activity").write_bytes(full)
     mine = Activity(tmp_path / "gate.activity")
     mine.set(2)
@@ -155,7 +157,7 @@ def test_another_process_with_a_dead_ones_pid_is_not_taken_for_it(page: Activity
     started = started_at(os.getppid())
     assert started is not None
     slot = struct.pack("<QQQQ", os.getppid(), started - 1, 5, 0)
-    (tmp_path / "gate.activity").write_bytes(bytes(32) + slot + bytes(ACTIVITY_PAGE - 64))
+    (tmp_path / "gate.activity").write_bytes(bytes(32) + slot + bytes(PAGE - 64))
     assert page.running == 0
 
 

@@ -18,8 +18,6 @@ from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Conflict, Content, Document, LeaderRecord, Unknown, Written
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
 from understudy.fencing.claim import (
-    ENTRY,
-    Claim,
     Claimed,
     Refused,
     Repeated,
@@ -28,8 +26,10 @@ from understudy.fencing.claim import (
     is_new,
     local_root_claim,
     standing_claim,
+    why_refused,
 )
-from understudy.fencing.token import Token
+from understudy.protocol.claim import ENTRY, Claim
+from understudy.protocol.token import Token
 
 NAME = "claim"
 OURS = Claim(Token(7, 2), "holder-a", "flights", "flights-job", "file")
@@ -119,7 +119,7 @@ def test_the_same_claim_is_a_repeat_and_writes_nothing() -> None:
 )
 def test_only_kinds_of_lock_that_exclude_each_other_follow_each_other(standing: str, own: str, follows: bool) -> None:
     first, second = replace(OURS, lock=standing), newer(replace(OURS, lock=own))
-    assert (second.refused_by(first) is None) == follows
+    assert (why_refused(second, first) is None) == follows
 
 
 def test_what_else_stands_in_the_document_is_kept() -> None:

@@ -18,10 +18,10 @@ from aiohttp import web
 from tests.unit.answering import serving
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
-from understudy.fencing.token import Token
 from understudy.ha.generation import Generation
 from understudy.ha.job import JobStore, Status
 from understudy.ha.replicas import ReplicaStore
+from understudy.protocol.token import Token
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 
 from understudy.driver.stale_snapshot import first_line
 from understudy.errors import ScriptProblem
-from understudy.messages import Ended
 from understudy.processes import is_exiting
+from understudy.protocol.messages import Ended
 from understudy.supervisor.driver_end import Completed, Failed, Refused, how_it_ended
 
 WELL = Ended(0, "", asked=True)

@@ -27,7 +27,7 @@ from understudy.election.records import (
     sight_of,
 )
 from understudy.errors import DocumentUnreadable
-from understudy.fencing.token import Token
+from understudy.protocol.token import Token
 
 _TEXT = st.text(max_size=20)
 _GRANTS = st.builds(

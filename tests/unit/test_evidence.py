@@ -17,16 +17,16 @@ import pytest
 
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.messages import HOLDER_VARIABLE
 from understudy.processes import boot_id, started_at
+from understudy.protocol.driver_spec import HOLDER_VARIABLE
 from understudy.supervisor.evidence import EvidenceWatch
 
 #: A supervisor; a driver that dies with it; a child of the script's, in a session of its own, that does not.
 LEADER = """
 import os, subprocess, sys, time
 from pathlib import Path
-from understudy.messages import HOLDER_VARIABLE
 from understudy.processes import Alive
+from understudy.protocol.driver_spec import HOLDER_VARIABLE
 alive = Alive(Path(sys.argv[1]))
 driver = '''
 import os, time

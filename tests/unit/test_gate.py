@@ -10,8 +10,9 @@ import pytest
 
 from understudy.clock import NEVER, Instant
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateReader, GateWriter, State, View
-from understudy.fencing.token import Token
+from understudy.fencing.gate import GateReader, GateWriter
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import Token
 
 NOW = Instant(1_000_000_000_000, 500_000_000_000)
 

@@ -10,8 +10,9 @@ import pytest
 from understudy.clock import instant
 from understudy.driver.gate_client import DurationHistory, GateClient
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import Token
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import Token
 
 HOUR = 3600.0
 

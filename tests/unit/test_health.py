@@ -11,12 +11,12 @@ import pytest
 
 from tests.unit.clocks import Hands
 from tests.unit.counted import page
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 
 
-def standing(*, rehearsed: bool, reason: str = "") -> Standing:
-    return Standing(
+def standing(*, rehearsed: bool, reason: str = "") -> RehearsalReport:
+    return RehearsalReport(
         "job.py:9", rehearsed=rehearsed, how="live" if rehearsed else "", rounds=1, seconds=1.0, reason=reason
     )
 

@@ -14,11 +14,12 @@ import pytest
 from understudy.config.timings import Timings
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.errors import DocumentEmptied
-from understudy.fencing.claim import Claim, Reason
-from understudy.fencing.token import NONE, Token
+from understudy.fencing.claim import Reason
 from understudy.ha.generation import Generation
 from understudy.ha.job import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.protocol.claim import Claim
+from understudy.protocol.token import NONE, Token
 from understudy.supervisor.claims import JobClaims, claimed_by_another
 from understudy.supervisor.settings import RunSettings
 

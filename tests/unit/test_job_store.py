@@ -13,10 +13,10 @@ from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document, Written
 from understudy.election.records import GRANT
 from understudy.errors import DocumentEmptied, DocumentUnreadable, IdentityConflict, LeadershipLost
-from understudy.fencing.token import Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Floor, JobStore, Status
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.protocol.token import Token
 
 NAME = "flights-flights"
 CODE = Generation(1, "c0de")

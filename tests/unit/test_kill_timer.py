@@ -8,8 +8,9 @@ from pathlib import Path
 
 from understudy.clock import Instant, instant
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import Token
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import Token
 from understudy.supervisor.kill_timer import KillTimer
 
 

@@ -21,8 +21,8 @@ from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.messages import Standing
 from understudy.processes import Alive, all_gone, boot_id, tombstone
+from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.places import Place
@@ -135,7 +135,7 @@ def test_dead_replicas_leave_the_document_also_one_whose_death_was_known_and_one
             await machine.died.wait()
         watching.cancel()
         await machine.roster.successor()  # learns of the standby's death, and writes nothing
-        await machine.roster.publish(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=False)
+        await machine.roster.publish(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=False)
         assert await machine.listed() == {"me"}
 
     run(machine, script)
@@ -143,7 +143,7 @@ def test_dead_replicas_leave_the_document_also_one_whose_death_was_known_and_one
 
 def test_a_leader_takes_out_a_standby_that_died_when_there_is_no_other_news(machine: Machine) -> None:
     async def script() -> None:
-        await machine.roster.publish(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=True)
+        await machine.roster.publish(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=True)
         machine.kill("standby")
         await machine.roster.sweep()
         assert await machine.listed() == {"me", "leader"}
@@ -214,4 +214,4 @@ def test_what_kept_a_standby_from_rehearsing_is_not_said_of_the_leader_it_became
     assert died == "query windows: ValueError: no; query sums: OSError: full"
 
 
-STANDING = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0, reason="its script ended: OSError: busy")
+STANDING = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0, reason="its script ended: OSError: busy")

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from understudy.errors import EnvironmentProblem
-from understudy.messages import DriverSpec, Granted, Roots, Standing, decode, encode
+from understudy.protocol.driver_spec import DriverSpec
+from understudy.protocol.messages import Granted, RehearsalReport, Roots, decode, encode
 
 
 @pytest.mark.parametrize(
@@ -11,10 +12,10 @@ from understudy.messages import DriverSpec, Granted, Roots, Standing, decode, en
     [
         Granted(7 << 32 | 1),
         Roots(["/a", "/b"]),
-        Standing("job.py:4", rehearsed=True, how="live", rounds=3, seconds=1.5),
+        RehearsalReport("job.py:4", rehearsed=True, how="live", rounds=3, seconds=1.5),
     ],
 )
-def test_a_message_is_one_line_and_comes_back_equal(message: Granted | Roots | Standing) -> None:
+def test_a_message_is_one_line_and_comes_back_equal(message: Granted | Roots | RehearsalReport) -> None:
     line = encode(message)
     assert line.count(b"\n") == 1
     assert decode(line) == message
@@ -41,7 +42,7 @@ def test_a_driver_specification_survives_the_environment() -> None:
         rows_per_hour=1000,
         bytes_per_hour=10**9,
         parent=1,
-        idle=True,
+        low_priority=True,
         tune=False,
         script="/x.py",
         arguments=["a b"],

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.clocks import Hands
 from tests.unit.counted import page
 from understudy.errors import EnvironmentProblem
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.bounded import BoundedConnections
 from understudy.supervisor.health import Health
 from understudy.supervisor.probes import Probes
@@ -62,7 +62,7 @@ def test_a_replica_whose_elector_has_no_turn_is_not_live(health: Health, clock: 
 def test_a_standby_is_ready_once_it_has_rehearsed(health: Health) -> None:
     async def check(ask: Ask) -> None:
         assert await ask("/readyz") == (503, "the first rehearsal is not done yet\n")
-        health.stands(Standing("", rehearsed=True, how="live", rounds=1, seconds=0.2), 1.0)
+        health.stands(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=0.2), 1.0)
         assert await ask("/readyz") == (200, "rehearsed (live)\n")
 
     probed(health, check)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from understudy.messages import HOLDER_VARIABLE
 from understudy.processes import Alive, all_gone, boot_id, kill_all, members
+from understudy.protocol.driver_spec import HOLDER_VARIABLE
 
 JOIN = "from understudy.driver.daemon.understudy_worker_daemon import join_alive; join_alive"
 SLEEP = "import time; time.sleep(60)"

@@ -16,8 +16,9 @@ from understudy.driver.query_count import Queries, QueryCount
 from understudy.driver.query_registry import QueryRegistry
 from understudy.errors import ScriptProblem
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import NONE, Token
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import NONE, Token
 
 HOUR = 3600.0
 TEN_SECONDS = 10.0

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from understudy.events import Event, Log
-from understudy.messages import LONGEST_LINE, Ended, Roots, Standing, decode, encode
+from understudy.protocol.messages import LONGEST_LINE, Ended, RehearsalReport, Roots, decode, encode
 from understudy.redaction import LONGEST, MASK, presentable, presentable_location
 
 SECRET = "hunter2hunter2"
@@ -100,8 +100,8 @@ def test_what_a_driver_says_is_cut_and_masked_at_both_ends() -> None:
     assert isinstance(heard, Ended)
     assert len(heard.error) < 2100
     assert SECRET not in heard.error
-    standing = decode(encode(Standing("job.py:3", rehearsed=False, how="", rounds=0, seconds=0.0, reason=ended.error)))
-    assert isinstance(standing, Standing)
+    standing = decode(encode(RehearsalReport("job.py:3", rehearsed=False, how="", rounds=0, seconds=0.0, reason=ended.error)))
+    assert isinstance(standing, RehearsalReport)
     assert SECRET not in standing.reason
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from understudy.driver.root_claims import RootClaims
 from understudy.errors import CheckpointLost, IdentityConflict
-from understudy.fencing.gate import State
-from understudy.fencing.token import Token
-from understudy.messages import ClaimRefused, Message, Roots
+from understudy.protocol.gate import State
+from understudy.protocol.messages import ClaimRefused, Message, Roots
+from understudy.protocol.token import Token
 from understudy.supervisor.claims import refused_claim
 
 

@@ -18,12 +18,13 @@ from understudy.clock import BootClock, instant
 from understudy.config.timings import Timings
 from understudy.election.facts import Grant
 from understudy.events import Log
-from understudy.fencing.gate import GateReader, GateWriter, State, View
-from understudy.fencing.token import Token
+from understudy.fencing.gate import GateReader, GateWriter
 from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.replicas import Replica as Standby
-from understudy.messages import ClaimRefused, Ended, Message, Roots, Standing, Started
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
+from understudy.protocol.token import Token
 from understudy.supervisor import seat
 from understudy.supervisor.happenings import Died, Exited, Happening, Heard, Led, Lost, RestartDue, Stop
 from understudy.supervisor.places import here
@@ -278,7 +279,7 @@ def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_p
     on(tmp_path, script)
 
 
-@pytest.mark.parametrize("message", [Standing("job.py:3", True, "live", 1, 1.0), Started(1, 0.0, 0.1), Roots(["/r"])])
+@pytest.mark.parametrize("message", [RehearsalReport("job.py:3", True, "live", 1, 1.0), Started(1, 0.0, 0.1), Roots(["/r"])])
 def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_path: Path, message: Message) -> None:
     async def script(bench: Bench) -> None:
         replica = bench.replica
@@ -286,14 +287,14 @@ def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_pa
         assert driver is not None
         await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
         replica._generation = Generation(2, "new")
-        if isinstance(message, Standing):
+        if isinstance(message, RehearsalReport):
             await replica._answer(Heard(driver, message))
         bench.grant(2)
         await bench.answer(Led)
         job = await jobs.read()
         assert job is not None
-        assert job.generation.digest == ("new" if isinstance(message, Standing) else "good")
-        if not isinstance(message, Standing):
+        assert job.generation.digest == ("new" if isinstance(message, RehearsalReport) else "good")
+        if not isinstance(message, RehearsalReport):
             await replica._answer(Heard(driver, message))
         job = await jobs.read()
         assert job is not None

@@ -12,11 +12,11 @@ from understudy.documents import codec
 from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content
 from understudy.errors import DocumentUnreadable, IdentityConflict, JobFailed, LeadershipLost, SettingsError
-from understudy.fencing.token import NONE, Token
 from understudy.ha import runs as run_store
 from understudy.ha.generation import Generation
 from understudy.ha.job import ENTRY, Job, JobStore, Status
 from understudy.ha.runs import Begins, Joins, Over, Part, PastRun, Runs, UnderWay, check_run_id, part_of
+from understudy.protocol.token import NONE, Token
 from understudy.supervisor.ended import end_of, run_begins
 
 NAME = "flights-flights"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from understudy.config.timings import timings_from
 from understudy.events import Log
-from understudy.fencing.token import NONE
+from understudy.protocol.token import NONE
 from understudy.supervisor.places import here
 from understudy.supervisor.seat import Seat, Term
 from understudy.supervisor.settings import RunSettings

@@ -11,9 +11,10 @@ from typing import Any
 
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.stage import Stage
-from understudy.fencing.counters import CountersPage, path_of
-from understudy.fencing.gate import State
-from understudy.messages import Message, Roots
+from understudy.fencing.counters import CountersPage
+from understudy.protocol.counters import path_of
+from understudy.protocol.gate import State
+from understudy.protocol.messages import Message, Roots
 
 
 class Fence:

@@ -17,13 +17,13 @@ from understudy.driver.stale_snapshot import stale_reason
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.standby_staleness import StandbyStaleness, files_named_by, mounted
 
 AGE = 1000.0
-REHEARSED = Standing("job.py:9", rehearsed=True, how="live", rounds=4, seconds=1.0)
-FAILING = Standing("job.py:9", rehearsed=False, how="", rounds=5, seconds=1.0, reason="no such file")
+REHEARSED = RehearsalReport("job.py:9", rehearsed=True, how="live", rounds=4, seconds=1.0)
+FAILING = RehearsalReport("job.py:9", rehearsed=False, how="", rounds=5, seconds=1.0, reason="no such file")
 
 
 def freshness(clock: Hands, *submit: str, mounts: tuple[Path, ...] = ()) -> StandbyStaleness:
@@ -83,14 +83,14 @@ def test_what_changes_all_the_time_leaves_twice_as_much_time_each_time() -> None
     pauses = []
     for _ in range(8):
         began = clock.at
-        fresh.note(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
+        fresh.note(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
         while (due := fresh.due()) is None:
             clock.at += 1.0
         pauses.append(clock.at - began)
         fresh.began(due)
     assert pauses == [30, 60, 120, 240, 480, 960, 1000, 1000]
     fresh.began(None)
-    fresh.note(Standing("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
+    fresh.note(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
     clock.at += 30
     assert fresh.due() is not None, "after a quiet life it is quick again"
 
@@ -234,7 +234,7 @@ def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
         roster = Membership(documents, place, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
         for held, reachable in (("a", False), ("b", False), ("c", True), ("d", False)):
             store.reachable = reachable
-            await roster.publish(Standing(held, True, "live", 1, 1.0, ""), 1.0, leads=False)
+            await roster.publish(RehearsalReport(held, True, "live", 1, 1.0, ""), 1.0, leads=False)
 
     asyncio.run(tell())
     assert lines.getvalue().count("unpublished: ") == 2

@@ -13,7 +13,7 @@ import pytest
 
 from understudy.driver import workers
 from understudy.errors import EnvironmentProblem
-from understudy.messages import ALIVE_VARIABLE
+from understudy.protocol.driver_spec import ALIVE_VARIABLE
 from understudy.supervisor.driver_process import COMMAND, like_submit
 
 _SPARK = str(Path(pyspark.__file__).parent.parent)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from understudy.errors import DocumentUnreadable
+from understudy.protocol.strict_json import parse
 
 #: Hexadecimal digits of a SHA-256 that are kept: enough to notice damage, short enough for a document of 1 KB.
 _DIGITS = 16
@@ -35,16 +36,6 @@ def checksum(value: object) -> str:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:_DIGITS]
-
-
-def parse(text: str | bytes) -> object:
-    """JSON without its ambiguities. Raises ``ValueError`` with the reason."""
-    try:
-        whole = text if isinstance(text, str) else text.decode(json.detect_encoding(text), "surrogatepass")
-        return _DECODER.decode(whole)
-    except RecursionError:
-        message = "nested too deeply"
-        raise ValueError(message) from None
 
 
 def encode(kind: str, version: int, body: Mapping[str, object]) -> str:
@@ -94,19 +85,3 @@ def decode(
 
 
 _REMEDY = "It is taken for neither free nor absent; see docs/operations.md before removing anything"
-
-
-def _no_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        message = "a key occurs twice"
-        raise ValueError(message)
-    return result
-
-
-def _no_constant(name: str) -> NoReturn:
-    message = f"{name} is not JSON"
-    raise ValueError(message)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant)

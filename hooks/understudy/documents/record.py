@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeGuard
 from understudy.documents import codec
 from understudy.documents.model import BURIED, Content, Document, LeaderRecord, merged
 from understudy.errors import DocumentUnreadable
+from understudy.protocol.strict_json import parse
 
 _VERSION = 1
 _KNOWN = ("version", "name", "entries", "leader", "labels")
@@ -68,7 +69,7 @@ def load(name: str, data: bytes, *, where: str, revision: str) -> Record:
     if not data.strip():
         refuse(f"the document is empty ({len(data)} bytes): something emptied it, and no store of ours did")
     try:
-        value = codec.parse(data)
+        value = parse(data)
     except ValueError as error:  # UnicodeDecodeError is one, too
         reason = f"the document is not JSON: {error}"
         raise DocumentUnreadable(reason, where=where, remedy=_REMEDY, revision=revision) from error

@@ -27,8 +27,8 @@ from understudy.driver.query_registry import failed_last
 from understudy.driver.stage import Stage
 from understudy.driver.stale_snapshot import first_line
 from understudy.errors import LeadershipLost, UnderstudyError
-from understudy.messages import Advice, Ended, Message, StillRunning
 from understudy.processes import is_exiting
+from understudy.protocol.messages import Advice, Ended, Message, StillRunning
 
 #: Exit code of a driver that lost the right to write.
 LOST = 75

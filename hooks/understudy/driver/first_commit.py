@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 from understudy.driver.gate_client import GateClient
-from understudy.fencing.counters import CountersPage, path_of
-from understudy.fencing.gate import State
+from understudy.fencing.counters import CountersPage
+from understudy.protocol.counters import path_of
+from understudy.protocol.gate import State
 
 #: Seconds between two looks at the page.
 _LOOK = 0.02

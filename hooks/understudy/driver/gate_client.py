@@ -18,8 +18,9 @@ from typing import Any, ParamSpec, TypeVar
 from understudy.clock import instant
 from understudy.errors import LeadershipLost
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateReader, State
-from understudy.fencing.token import Token
+from understudy.fencing.gate import GateReader
+from understudy.protocol.gate import State
+from understudy.protocol.token import Token
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -20,8 +20,8 @@ from understudy.driver.fence_check import FenceCheck, fence_class
 from understudy.driver.last_words import LastWords, for_good, last_words
 from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
-from understudy.messages import DriverSpec
 from understudy.processes import die_with_parent
+from understudy.protocol.driver_spec import DriverSpec
 from understudy.submit import SHELL, merged, without
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.

@@ -28,26 +28,28 @@ from understudy.driver.spark_patches.import_hook import make_importable
 from understudy.driver.spark_patches.installation import install
 from understudy.driver.stage import Stage
 from understudy.errors import LeadershipLost, UnderstudyError
-from understudy.messages import (
+from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
+from understudy.protocol.driver_spec import (
     ALIVE_VARIABLE,
     CHANNEL_VARIABLE,
     EXPENDABLE,
-    LONGEST_LINE,
     LOW_PRIORITY,
     SPEC_VARIABLE,
-    Attached,
     DriverSpec,
+)
+from understudy.protocol.messages import (
+    LONGEST_LINE,
+    Attached,
     Granted,
     Hello,
     Message,
+    PauseRehearsals,
     Reclaim,
-    Rest,
     Revoked,
     Suspend,
     decode,
     encode,
 )
-from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
 from understudy.submit import all_settings, option
 
 
@@ -75,7 +77,7 @@ class Channel:
                         stage.reclaim()
                     case Revoked():
                         stage.revoked()
-                    case Rest(seconds):
+                    case PauseRehearsals(seconds):
                         rehearsals.rest(seconds)
                     case Suspend(patience):
                         stage.suspend(patience)
@@ -165,7 +167,7 @@ def main() -> None:
     spec = DriverSpec.decode(os.environ.pop(SPEC_VARIABLE))
     if os.getppid() != spec.parent:
         sys.exit(LOST)  # the supervisor died before the line above took effect
-    if spec.idle:  # inherited by the JVM; the supervisor lifts both
+    if spec.low_priority:  # inherited by the JVM; the supervisor lifts both
         if may_lower_priority():
             os.nice(LOW_PRIORITY)
         go_first(EXPENDABLE)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from understudy.driver.read_budget import ReadBudget
-from understudy.messages import Message, Standing
+from understudy.protocol.messages import Message, RehearsalReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,7 +159,7 @@ class Rehearsals:
             self._wake.clear()
         if self._mode == "off":
             self._say(
-                Standing(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
+                RehearsalReport(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
             )
             return
         done = 0
@@ -198,7 +198,7 @@ class Rehearsals:
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"
         self._say(
-            Standing(self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=outdated)
+            RehearsalReport(self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=outdated)
         )
 
     def _only_look(self) -> None:
@@ -260,7 +260,7 @@ class Rehearsals:
         kinds = ",".join(sorted(set(how.values())))
         reason = "; ".join(f"{cast[index].name}: {text}" for index, text in errors.items())
         seconds = time.monotonic() - began
-        told = Standing(
+        told = RehearsalReport(
             self._held, not errors, kinds, number, seconds, reason, self._outdated(), len(cast) - len(errors)
         )
         self._say(told)

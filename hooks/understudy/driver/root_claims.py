@@ -13,8 +13,8 @@ from understudy.driver.fence_check import FenceCheck
 from understudy.driver.gate_client import GateClient
 from understudy.driver.parallel import call_each
 from understudy.errors import EnvironmentProblem, IdentityConflict, LeadershipLost, UnderstudyError
-from understudy.fencing.gate import State
-from understudy.messages import ClaimRefused, Message, Roots
+from understudy.protocol.gate import State
+from understudy.protocol.messages import ClaimRefused, Message, Roots
 
 #: What the fence is told of a root that the job's document does not list.
 _UNRECORDED = -1

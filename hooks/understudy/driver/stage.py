@@ -32,13 +32,13 @@ from understudy.driver.stale_snapshot import first_line, stale_reason
 from understudy.driver.standin import StandIn, is_log_conflict
 from understudy.driver.tuning import advice
 from understudy.errors import UnderstudyError
-from understudy.fencing.gate import State
-from understudy.messages import (
+from understudy.protocol.gate import State
+from understudy.protocol.messages import (
     Advice,
     Committed,
     Message,
-    Outdated,
     Running,
+    StaleSnapshot,
     Started,
     Starting,
     Suspended,
@@ -361,7 +361,7 @@ class Stage:
         """Tell the supervisor of an error that a script begun now would not meet, while nothing of ours is committed yet."""
         if self._may_be_outdated and (meaning := stale_reason(error)):
             self._may_be_outdated = False
-            self._say(Outdated(f"{meaning}: {first_line(error)}"))
+            self._say(StaleSnapshot(f"{meaning}: {first_line(error)}"))
 
     def _first_commit(self, began: float) -> None:
         """Tell of the first commit since the takeover that ``began``."""

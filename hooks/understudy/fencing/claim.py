@@ -1,17 +1,17 @@
 """Claims: the resource itself refuses a stale leader, because a lock cannot.
 
 Before a leader uses a document, a checkpoint root or a sink it writes its token and holder there by compare-and-set. From then
-on whoever comes with a lower token is refused, however long ago its lock was valid. Claims are never removed.
+on a claimant with a lower token is refused, however long ago its lock was valid. Claims are never removed.
 
 The JVM claims checkpoint roots and sinks; this module claims documents, and reads the claims in local roots for the floor: the
 highest epoch that was ever granted, kept outside the lock's server, so that neither a deleted lock nor a restored backup
-repeats one.
+repeats one. ``protocol/claim.py`` describes the JSON.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,70 +22,12 @@ from understudy.documents.numbered import Numbered
 from understudy.documents.settle import settle
 from understudy.documents.threads import Threads
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
-from understudy.fencing.token import Token
-
-#: The entry of a document that holds its claim, and the kind of that value.
-ENTRY = "claim"
-
-_VERSION = 1
-_TEXTS = ("holder", "cluster", "job", "lock")
+from understudy.protocol.claim import DIRECTORY, ENTRY, FILE, VERSION, Claim, decode
 
 #: Others may claim the same document at the same moment; each round one of them wins, so this many is no race any more.
 _ROUNDS = 64
 
 Reason = Literal["higher-token", "other-holder", "other-cluster", "other-job", "other-lock", "unreadable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Who may write to a resource. ``holder`` is the UUID of one supervisor's run, ``lock`` the kind of lock that granted it."""
-
-    token: Token
-    holder: str
-    cluster: str
-    job: str
-    lock: str
-
-    def to_body(self) -> dict[str, object]:
-        """As the JVM writes it into a root, and as it stands in a document's entry."""
-        return {
-            "version": _VERSION,
-            "token": int(self.token),
-            "holder": self.holder,
-            "cluster": self.cluster,
-            "job": self.job,
-            "lock": self.lock,
-        }
-
-    @classmethod
-    def from_body(cls, body: Mapping[str, object], *, where: str = "", revision: str = "") -> Claim:
-        """Raises ``DocumentUnreadable`` for anything but a whole claim of a version known here."""
-        version, token = body.get("version"), body.get("token")
-        texts = [text for key in _TEXTS if isinstance(text := body.get(key), str) and text]
-        if type(version) is not int or type(token) is not int or len(texts) != len(_TEXTS):  # true is no number
-            reason = "the claim lacks a field, or has one of the wrong type"
-        elif version != _VERSION:
-            reason = f"the claim has version {version}, and {_VERSION} is the only one known here"
-        else:
-            try:
-                return cls(Token.from_int(token), *texts)
-            except ValueError as error:
-                reason = f"the claim's token is none: {error}"
-        raise DocumentUnreadable(reason, where=where, remedy=_REMEDY, revision=revision)
-
-    def refused_by(self, standing: Claim) -> Reason | None:
-        """Why this claim may not follow ``standing``; ``None`` if it may. Identity first: a stranger's token means nothing."""
-        if self.cluster != standing.cluster:
-            return "other-cluster"
-        if self.job != standing.job:
-            return "other-job"
-        if not _covers(self.lock, standing.lock):
-            return "other-lock"
-        if self.token < standing.token:
-            return "higher-token"
-        if self.token == standing.token and self.holder != standing.holder:
-            return "other-holder"
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +53,40 @@ class Refused:
     detail: str
 
 
+def why_refused(own: Claim, standing: Claim) -> Reason | None:
+    """Why ``own`` may not follow ``standing``; ``None`` if it may. Identity first: another cluster's token means nothing."""
+    if own.cluster != standing.cluster:
+        return "other-cluster"
+    if own.job != standing.job:
+        return "other-job"
+    if not _covers(own.lock, standing.lock):
+        return "other-lock"
+    if own.token < standing.token:
+        return "higher-token"
+    if own.token == standing.token and own.holder != standing.holder:
+        return "other-holder"
+    return None
+
+
+def _covers(one: str, other: str) -> bool:
+    """Whether two kinds of lock exclude each other: ``multi`` holds both a Lease and a ConfigMap."""
+    return one == other or {one, other} in ({"multi", "lease"}, {"multi", "configmap"})
+
+
 def standing_claim(document: Document) -> Claim | None:
-    """The claim in a document, also in a buried one. Raises ``DocumentUnreadable``; ``None`` if nobody ever claimed it."""
+    """The claim in a document, also in a buried one. Raises ``DocumentUnreadable``; ``None`` if it was never claimed."""
     text = document.entries.get(ENTRY)
     if text is None:
         return None
-    _, body = codec.decode(ENTRY, text, newest=_VERSION, where=document.name, revision=document.revision)
+    _, body = codec.decode(ENTRY, text, newest=VERSION, where=document.name, revision=document.revision)
     return Claim.from_body(body, where=document.name, revision=document.revision)
 
 
 async def claim(store: DocumentStore, name: str, own: Claim) -> Claimed | Repeated | Refused:
     """Claim the document ``name`` (made if it is missing) for ``own``, by compare-and-set.
 
-    Raises ``DocumentError`` when the backend does not answer, or lets nobody know whether the claim landed: claim again then,
-    which is a repeat if it had.
+    Raises ``DocumentError`` when the backend does not answer, or leaves open whether the claim landed. Claim again then:
+    that is a repeat if it had.
     """
     for _ in range(_ROUNDS):
         try:
@@ -133,12 +95,12 @@ async def claim(store: DocumentStore, name: str, own: Claim) -> Claimed | Repeat
         except DocumentUnreadable as error:
             return Refused("unreadable", None, str(error))
         if seen is not None and standing is not None:
-            reason = own.refused_by(standing)
+            reason = why_refused(own, standing)
             if reason is not None:
                 return Refused(reason, standing, f"{name} is claimed with token {standing.token} by {standing.holder}")
             if own == standing and not seen.buried:
                 return Repeated(seen)
-        value = codec.encode(ENTRY, _VERSION, {**own.to_body(), "nonce": uuid.uuid4().hex})
+        value = codec.encode(ENTRY, VERSION, {**own.to_body(), "nonce": uuid.uuid4().hex})
         sent = Content({ENTRY: value}, None if seen is None else seen.leader)
         try:
             outcome = await (store.create(name, sent) if seen is None else store.replace(seen, sent))
@@ -162,9 +124,9 @@ def local_root_claim(root: Path) -> Claim | None:
 
     Raises ``DocumentUnreadable`` for a claim that cannot be understood, ``DocumentError`` when the disk does not give it.
     """
-    directory = root / "_understudy"
+    directory = root / DIRECTORY
     try:
-        found = Numbered(directory).read("claim")
+        found = Numbered(directory).read(FILE)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -172,15 +134,7 @@ def local_root_claim(root: Path) -> Claim | None:
     if found is None:
         return None
     number, data = found
-    where = str(directory / f"claim@{number}")
-    try:
-        body = codec.parse(data)
-    except ValueError as error:
-        reason = f"the claim is not JSON: {error}" if data.strip() else "the claim is empty"
-        raise DocumentUnreadable(reason, where=where, remedy=_REMEDY) from error
-    if not isinstance(body, dict):
-        raise DocumentUnreadable("the claim is JSON, but no claim", where=where, remedy=_REMEDY)
-    return Claim.from_body(body, where=where)
+    return decode(data, where=str(directory / f"{FILE}@{number}"))
 
 
 async def floor(store: DocumentStore, name: str, roots: Iterable[Path] = (), *, within: float = 2.0) -> int:
@@ -204,7 +158,7 @@ def is_new(name: str, document: Document | None, floor_epoch: int) -> bool:
     """Whether ``name`` was never used: nothing in it and no floor. Told from one that has content, which is ``False``.
 
     Raises ``DocumentEmptied`` if nothing is in it although a floor says there was: its live holder may write it again by
-    compare-and-set, everybody else stops with that reason. Foreign entries and labels count as nothing only while there is
+    compare-and-set, other replicas stop with that reason. Foreign entries and labels count as nothing only while there is
     neither a leader record nor an entry.
     """
     if document is not None and (document.leader is not None or document.entries or document.buried):
@@ -217,11 +171,3 @@ def is_new(name: str, document: Document | None, floor_epoch: int) -> bool:
             remedy="Restore it, or let its live holder write it again; nobody else may take it for free",
         )
     return True
-
-
-_REMEDY = "It is taken for neither free nor absent; restore it, or ask whoever owns the cluster before removing it"
-
-
-def _covers(one: str, other: str) -> bool:
-    """Whether two kinds of lock exclude each other: ``multi`` holds both a Lease and a ConfigMap."""
-    return one == other or {one, other} in ({"multi", "lease"}, {"multi", "configmap"})

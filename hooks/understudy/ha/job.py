@@ -19,13 +19,13 @@ from understudy.errors import (
     LeadershipLost,
 )
 from understudy.fencing.claim import is_new
-from understudy.fencing.token import HIGHEST, NONE, Token
 from understudy.ha import ownership
 from understudy.ha import roots as claimed_roots
 from understudy.ha import runs as run_store
 from understudy.ha.generation import Generation
 from understudy.ha.roots import ClaimedRoots
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Part, Runs, UnderWay, named, part_of
+from understudy.protocol.token import HIGHEST, NONE, Token
 from understudy.redaction import presentable
 
 ENTRY = ownership.JOB

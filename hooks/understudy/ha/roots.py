@@ -12,7 +12,7 @@ from typing import Self
 
 from understudy.documents import codec
 from understudy.errors import DocumentUnreadable
-from understudy.fencing.token import Token
+from understudy.protocol.token import Token
 
 #: The entry of a job's document, and the kind of its value.
 ENTRY = "roots"

@@ -22,12 +22,13 @@ from understudy.errors import (
     LeadershipLost,
     UnderstudyError,
 )
-from understudy.fencing.claim import Claim, Refused, claim, floor, local_root_claim
-from understudy.fencing.token import Token
+from understudy.fencing.claim import Refused, claim, floor, local_root_claim
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, JobStore
 from understudy.ha.replicas import ReplicaStore
-from understudy.messages import ClaimRefused
+from understudy.protocol.claim import Claim
+from understudy.protocol.messages import ClaimRefused
+from understudy.protocol.token import Token
 from understudy.supervisor.settings import RunSettings
 
 _ACCEPT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.errors import ScriptProblem, UnderstudyError
-from understudy.messages import Ended
+from understudy.protocol.messages import Ended
 
 
 @dataclass(frozen=True, slots=True)

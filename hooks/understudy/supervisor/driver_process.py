@@ -15,21 +15,11 @@ from dataclasses import replace
 
 from understudy.errors import UnderstudyError
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.messages import (
-    CHANNEL_VARIABLE,
-    HOLDER_VARIABLE,
-    LONGEST_LINE,
-    SPEC_VARIABLE,
-    Attached,
-    DriverSpec,
-    Ended,
-    Message,
-    Revoked,
-    decode,
-    encode,
-)
+from understudy.fencing.gate import GateWriter
 from understudy.processes import Alive, catches, go_like_me, kill_all, may_lower_priority, members, oom_kills
+from understudy.protocol.driver_spec import CHANNEL_VARIABLE, HOLDER_VARIABLE, SPEC_VARIABLE, DriverSpec
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import LONGEST_LINE, Attached, Ended, Message, Revoked, decode, encode
 from understudy.supervisor.kill_timer import KillTimer
 from understudy.supervisor.workspace import Workspace
 
@@ -72,7 +62,7 @@ class DriverProcess:
         self._on_message = on_message
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        self._low, self._expendable = spec.idle and may_lower_priority(), spec.idle
+        self._low, self._expendable = spec.low_priority and may_lower_priority(), spec.low_priority
         self._oom_kills = oom_kills()
         self._activity = Activity(gate.path.with_name(gate.path.name + ".activity"), create=True)
         ours, theirs = socket.socketpair()

@@ -17,27 +17,27 @@ from understudy.clock import Clock, instant
 from understudy.election.facts import Grant
 from understudy.errors import DocumentError, LeadershipLost, UnderstudyError
 from understudy.events import Log
-from understudy.fencing.token import Token
 from understudy.ha.job import Job, JobStore
 from understudy.ha.replicas import lacks_queries
-from understudy.messages import (
+from understudy.processes import time_namespace
+from understudy.protocol.messages import (
     Advice,
     Attached,
     Committed,
     Ended,
     Hello,
     Message,
-    Rest,
+    PauseRehearsals,
+    RehearsalReport,
     Roots,
     Running,
-    Standing,
     Started,
     Starting,
     StillRunning,
     Suspend,
     Suspended,
 )
-from understudy.processes import time_namespace
+from understudy.protocol.token import Token
 from understudy.supervisor import restart
 from understudy.supervisor.driver_end import Completed, Failed, Refused, how_it_ended
 from understudy.supervisor.driver_process import DriverProcess
@@ -65,7 +65,7 @@ _LOOK_FRESH = 5.0
 _COMPARE_EVERY = 30.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
 _LOOK_AGAIN = 0.25
-_NOT_REHEARSED = Standing("", rehearsed=False, how="", rounds=0, seconds=0.0)
+_NOT_REHEARSED = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0)
 #: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
 _SAID_NOTHING = (False, "", "")
 
@@ -184,7 +184,7 @@ class Drivers:
             ):
                 self._happen(Aged(driver, due))
 
-    async def _compare(self, standing: Standing) -> None:
+    async def _compare(self, standing: RehearsalReport) -> None:
         """Look how many queries the leader runs: a standby that has rehearsed fewer says so."""
         if self._term.epoch is None and standing.queries:
             self._compared_at = self._clock.now()
@@ -217,7 +217,7 @@ class Drivers:
             case Attached(spark=version):
                 self._health.driver_is_up()
                 self._log.say("attached", f"Spark {version} is up behind the gate")
-            case Standing():
+            case RehearsalReport():
                 await self._note_standing(driver, message)
             case Roots(roots):
                 await self._note_came_up()
@@ -262,7 +262,7 @@ class Drivers:
             case Ended(code, error):
                 self._log.say("script-ended", error or "the script ended", code=code)
 
-    async def _note_standing(self, driver: DriverProcess, standing: Standing) -> None:
+    async def _note_standing(self, driver: DriverProcess, standing: RehearsalReport) -> None:
         await self._note_came_up()
         self._freshness.note(standing)
         await self._compare(standing)
@@ -338,7 +338,7 @@ class Drivers:
             # By then the leader has stopped in order and released its lock, or has lost it.
             seconds = self._settings.stop_patience + self._settings.timings.lease
             self._log.say("rests", f"the leader's pod is being deleted: no rehearsal for {seconds:g} s")
-            self.seat.driver.say(Rest(seconds))
+            self.seat.driver.say(PauseRehearsals(seconds))
 
     # Its end.
 

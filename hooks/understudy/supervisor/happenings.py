@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from understudy.election.facts import Grant
-    from understudy.fencing.token import Token
     from understudy.ha.job import Job
-    from understudy.messages import Message
+    from understudy.protocol.messages import Message
+    from understudy.protocol.token import Token
     from understudy.supervisor.driver_process import DriverProcess
     from understudy.supervisor.standby_staleness import ReloadDue
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from understudy.clock import Clock
 from understudy.fencing.counters import CountersPage
 from understudy.ha.replicas import lacks_queries
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 
 #: Seconds a standby's driver has for its first rehearsal before the standby counts as ready without one.
 FIRST_REHEARSAL_WITHIN = 120.0
@@ -99,7 +99,7 @@ class Health:
     def finished(self, said: str) -> None:
         self.ended, self.leads = said, False
 
-    def stands(self, standing: Standing, rehearsed_at: float) -> None:
+    def stands(self, standing: RehearsalReport, rehearsed_at: float) -> None:
         self.rehearsed, self.how, self.rehearsed_at = standing.rehearsed, standing.how, rehearsed_at
         self.held, self.queries = standing.held, standing.queries
         self.settled = not standing.rehearsed and bool(standing.reason)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from understudy.clock import instant
 from understudy.fencing.activity import Activity
-from understudy.fencing.gate import GateWriter, State
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.gate import State
 
 #: Seconds between two looks: near a deadline, and while none is nearer than ``_NEAR``.
 _LOOK, _LOOK_FAR = 0.05, 0.2

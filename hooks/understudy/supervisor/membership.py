@@ -13,8 +13,8 @@ from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore, running_queries
-from understudy.messages import Standing
 from understudy.processes import boot_id
+from understudy.protocol.messages import RehearsalReport
 from understudy.redaction import presentable
 from understudy.supervisor.places import Place
 
@@ -52,7 +52,7 @@ class Membership:
 
     async def publish(
         self,
-        standing: Standing,
+        standing: RehearsalReport,
         rehearsed_at: float,
         *,
         leads: bool,

@@ -31,13 +31,13 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.events import Log
-from understudy.fencing.token import NONE, Token
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Job, JobStore, Status
 from understudy.ha.ownership import refuse_foreign
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.runs import UnderWay
-from understudy.messages import ClaimRefused, Outdated, Reclaim
+from understudy.protocol.messages import ClaimRefused, Reclaim, StaleSnapshot
+from understudy.protocol.token import NONE, Token
 from understudy.supervisor import fence_logs, restart
 from understudy.supervisor.claims import JobClaims, refused_claim
 from understudy.supervisor.drivers import Drivers
@@ -291,7 +291,7 @@ class Replica:
 
     async def _answer_driver(self, happening: Heard | Exited | Died | RestartDue | Aged | Finished) -> int | None:
         match happening:
-            case Heard(driver, Outdated(reason)) if driver is self._seat.driver and self._term.epoch is not None:
+            case Heard(driver, StaleSnapshot(reason)) if driver is self._seat.driver and self._term.epoch is not None:
                 await self._begin_afresh(reason, self._term.epoch)
             case Aged(driver, due) if driver is self._seat.driver and self._may_wait():
                 await self._drivers.begin_again(due)

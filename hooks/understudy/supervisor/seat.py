@@ -13,10 +13,12 @@ from understudy.config.timings import Timings
 from understudy.election.facts import Grant
 from understudy.errors import ProcessesRemain
 from understudy.fencing.counters import CountersPage
-from understudy.fencing.counters import path_of as counters_of
-from understudy.fencing.gate import GateWriter, State, View
-from understudy.fencing.token import Token
-from understudy.messages import DriverSpec, Granted, Message
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.counters import path_of as counters_of
+from understudy.protocol.driver_spec import DriverSpec
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import Granted, Message
+from understudy.protocol.token import Token
 from understudy.supervisor import fence_logs
 from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.native import Executors
@@ -120,7 +122,7 @@ class Seat:
             rows_per_hour=settings.rehearse_rows,
             bytes_per_hour=settings.rehearse_bytes,
             parent=os.getpid(),
-            idle=idle,
+            low_priority=idle,
             tune=settings.tune,
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.clock import Clock
-from understudy.messages import Standing
+from understudy.protocol.messages import RehearsalReport
 from understudy.submit import local_files
 
 #: A rehearsal may fail once because the leader went on meanwhile; twice in a row it does not.
@@ -60,7 +60,7 @@ class StandbyStaleness:
         self._versions = dict(self._configuration())
         self._worked, self._failures, self._failed, self._outdated = False, 0, "", ""
 
-    def note(self, standing: Standing) -> None:
+    def note(self, standing: RehearsalReport) -> None:
         if standing.rehearsed:
             self._worked, self._failures = True, 0
         elif standing.reason:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from understudy.clock import instant
-from understudy.fencing.gate import State
+from understudy.protocol.gate import State
 
 if TYPE_CHECKING:
     from understudy.supervisor.driver_process import DriverProcess

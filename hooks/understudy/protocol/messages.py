@@ -19,62 +19,6 @@ from understudy.redaction import presentable, presentable_location
 #: No line is longer, in bytes. Texts are cut far below that; what may be long is a list of directories.
 LONGEST_LINE = 4 << 20
 
-#: Environment variables a driver is started with: its specification, and two descriptors, ``channel,proof-of-life``.
-SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
-CHANNEL_VARIABLE = "UNDERSTUDY_CHANNEL"
-#: Niceness of a standby that warms up: a tenth of the weight of a leader, but not nothing, as an idle class would give it
-#: on a busy machine.
-LOW_PRIORITY = 10
-#: So many points of a thousand a standby is ahead of its leader when the kernel looks for whom to kill for memory.
-EXPENDABLE = 300
-#: In the environment of every process of a replica: how stragglers that left session and group are found.
-HOLDER_VARIABLE = "UNDERSTUDY_HOLDER"
-#: The lock file whose release proves that all processes of a replica are gone.
-ALIVE_VARIABLE = "UNDERSTUDY_ALIVE"
-
-
-@dataclass(frozen=True, slots=True)
-class DriverSpec:
-    """What a driver needs to know at its start; handed over in ``UNDERSTUDY_DRIVER`` as JSON.
-
-    ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
-    is how many to ask for at the grant; 0 leaves that to Spark. ``idle``: somebody else leads, and goes
-    before this driver in all that is short.
-    """
-
-    holder: str
-    cluster: str
-    job: str
-    lock_kind: str
-    gate: str
-    alive: str
-    fence_jar: str
-    fence_log: str
-    write_timeout: float
-    checkpoints: str
-    scratch: str
-    rehearse: str
-    rounds: int
-    every: float
-    rows_per_hour: int
-    bytes_per_hour: int
-    parent: int
-    idle: bool
-    tune: bool
-    script: str
-    arguments: list[str] = field(default_factory=list)
-    submit: list[str] = field(default_factory=list)
-    defaults: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, str] = field(default_factory=dict)
-    executors: int = 0
-
-    def encode(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def decode(cls, text: str) -> DriverSpec:
-        return cls(**json.loads(text))
-
 
 @dataclass(frozen=True, slots=True)
 class Granted:
@@ -95,7 +39,7 @@ class Revoked:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class PauseRehearsals:
     """Supervisor → driver: the leader is about to go, so rehearse nothing for ``seconds``; its lock is free before they are over."""
 
     seconds: float
@@ -134,7 +78,7 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RehearsalReport:
     """Driver → supervisor: how ready this driver is.
 
     ``held`` says where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
@@ -213,7 +157,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outdated:
+class StaleSnapshot:
     """Driver → supervisor: it stood by, took over, and fails before its first commit on something that changed meanwhile."""
 
     reason: str
@@ -250,12 +194,12 @@ class Ended:
 Message = (
     Granted
     | Revoked
-    | Rest
+    | PauseRehearsals
     | Suspend
     | Reclaim
     | Hello
     | Attached
-    | Standing
+    | RehearsalReport
     | Roots
     | ClaimRefused
     | Advice
@@ -263,7 +207,7 @@ Message = (
     | Started
     | Running
     | Committed
-    | Outdated
+    | StaleSnapshot
     | Suspended
     | StillRunning
     | Ended
@@ -274,12 +218,12 @@ _KINDS: dict[str, type[Message]] = {
     for kind in (
         Granted,
         Revoked,
-        Rest,
+        PauseRehearsals,
         Suspend,
         Reclaim,
         Hello,
         Attached,
-        Standing,
+        RehearsalReport,
         Roots,
         ClaimRefused,
         Advice,
@@ -287,7 +231,7 @@ _KINDS: dict[str, type[Message]] = {
         Started,
         Running,
         Committed,
-        Outdated,
+        StaleSnapshot,
         Suspended,
         StillRunning,
         Ended,

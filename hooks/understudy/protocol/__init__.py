@@ -1,0 +1,16 @@
+"""What crosses the border of a process or of a language: formats, and pure functions that write and read them.
+
+| module | format | between |
+| --- | --- | --- |
+| ``driver_spec`` | environment variables and the specification in them | supervisor → driver |
+| ``messages`` | JSON lines over a socketpair | supervisor ↔ driver |
+| ``gate`` | a page of shared memory: may this replica write now | supervisor → driver, JVM |
+| ``activity`` | a page of shared memory: what runs that the gate cannot hold | driver, its children, JVM → supervisor |
+| ``counters`` | a page of shared memory: what the fence let through | JVM → driver, supervisor |
+| ``claim`` | JSON in a checkpoint root, a sink or a document | every replica, Python and JVM |
+| ``token`` | the fencing token as one integer | everywhere |
+| ``names`` | labels, annotations and names of objects in the cluster | replicas, bundle, users |
+
+Nothing here opens a file, maps a page or decides; that is for the rooms above. ``tests/vectors`` holds examples of every binary format
+and of the claim, valid and invalid ones, which Python's and Java's tests both read.
+"""

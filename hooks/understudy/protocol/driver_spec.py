@@ -1,0 +1,63 @@
+"""How a supervisor starts a driver: the specification, and the environment variables it comes in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+#: The specification, as JSON.
+SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
+#: Two descriptors, ``channel,proof-of-life``.
+CHANNEL_VARIABLE = "UNDERSTUDY_CHANNEL"
+#: In the environment of every process of a replica: how stragglers that left session and group are found.
+HOLDER_VARIABLE = "UNDERSTUDY_HOLDER"
+#: The lock file whose release proves that all processes of a replica are gone.
+ALIVE_VARIABLE = "UNDERSTUDY_ALIVE"
+
+#: Niceness of a standby that warms up: a tenth of a leader's weight. The idle class would get nothing on a busy machine.
+LOW_PRIORITY = 10
+#: A standby's OOM score (0–1000) is this much above its leader's: the kernel kills it first when memory is short.
+EXPENDABLE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSpec:
+    """What a driver needs to know at its start.
+
+    ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
+    is how many to ask for at the grant; 0 leaves that to Spark. ``low_priority``: another replica leads; the kernel should favour
+    it for CPU and memory.
+    """
+
+    holder: str
+    cluster: str
+    job: str
+    lock_kind: str
+    gate: str
+    alive: str
+    fence_jar: str
+    fence_log: str
+    write_timeout: float
+    checkpoints: str
+    scratch: str
+    rehearse: str
+    rounds: int
+    every: float
+    rows_per_hour: int
+    bytes_per_hour: int
+    parent: int
+    low_priority: bool
+    tune: bool
+    script: str
+    arguments: list[str] = field(default_factory=list)
+    submit: list[str] = field(default_factory=list)
+    defaults: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    executors: int = 0
+
+    def encode(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> DriverSpec:
+        return cls(**json.loads(text))
