@@ -38,6 +38,7 @@ class Checkpoint:
     def put_new(self, log: str, batch: int, entry: Entry) -> bool:
         """A conditional PUT, arriving now; ``False`` when the slot is taken."""
         entries = self.logs[log]
+        # guard: entry-is-created-once
         if batch in entries:
             return False
         if entry.token < self.highest.get(log, NONE):

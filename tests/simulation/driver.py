@@ -55,6 +55,7 @@ class Gate:
         self.view = View(State.STANDBY, NONE)
 
     def publish(self, view: View) -> None:
+        # guard: gate-refuses-other-tokens
         self.view.check(view)
         self.view = view
 
@@ -311,13 +312,16 @@ class SimulatedDriver:
 
     async def _publish(self, log: str, batch: int, first: int, end: int) -> None:
         """Gate, claim, gate, conditional PUT: as the fence does it."""
+        # guard: gate-before-the-claim-is-read
         await self._admitted()
         self._nonce += 1
         entry = Entry(self._token, first, end, f"{self.process.name}/{self._nonce}")
         found = await self._within(self._roots.read(ROOT))
         standing = None if found is None else standing_claim(found)
+        # guard: claim-before-each-write
         if standing is None or standing.token != self._token or standing.holder != self.spec.holder:
             raise _EndedAs(_LOST, "a higher claim stands")
+        # guard: gate-again-before-the-write
         if not self._passes():
             await self._admitted()  # what was read of the claim is old by now, and it still guards what is sent next
         checkpoint = self.world.checkpoint

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from tests.simulation.guards import NoGuard, Skipped, changed, markers
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.prove import plan_for
 from tests.simulation.world import play
+
+
+def test_every_marker_has_one_mutant_and_every_mutant_has_its_markers() -> None:
+    marked = Counter(marker.name for marker in markers())
+    taken_out = Counter(name for mutant in MUTANTS for name, _ in mutant.guards)
+
+    assert marked == taken_out
+    assert set(marked.values()) == {1}
+
+
+def test_a_guard_that_is_not_marked_is_an_error() -> None:
+    with pytest.raises(NoGuard, match="0 guards are called no-such-guard"), changed([("no-such-guard", Skipped())]):
+        pass
 
 
 def catching(mutant: Mutant) -> int | None:

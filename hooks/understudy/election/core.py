@@ -135,6 +135,7 @@ def _go_on(turn: Turn) -> None:
     if turn.state.role is Role.LOST and turn.now >= _lost_until(turn.state):
         turn.put(role=Role.STANDBY)
     leads = turn.state.tenure is not None
+    # guard: stopping-ends-the-election
     if not leads and turn.state.stopping and turn.state.awaited is not Awaited.WRITE:
         # A process that stops and contends makes the others wait for a whole lease (Flink 2.3's does).
         turn.put(role=Role.STOPPED)

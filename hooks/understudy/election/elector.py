@@ -240,6 +240,7 @@ class Elector:
             case AskFloor():
                 self._spawn(self._ask_floor())
             case Write(attempt):
+                # guard: nonce-per-write
                 self._spawn(self._write(attempt.sealed(self._nonce(), self._stamp())))
             case Granted(grant):
                 self._candidate.granted(grant)
@@ -275,6 +276,7 @@ class Elector:
 
         task = self._spawn(called())
         task.add_done_callback(_ignore)  # for the case that it fails just when we are cancelled
+        # guard: requests-time-out
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
             await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
@@ -294,6 +296,7 @@ class Elector:
             document = await self._within(self._timings.request, lambda: self._store.read(self._name))
             observation = Seen(sight_of(document))
         except DocumentUnreadable as error:
+            # guard: unreadable-is-not-free
             observation = Seen(self._corrupt(error))
         except Exception as error:  # noqa: BLE001 - whatever a backend raises, the election goes on
             observation = Unseen(_cause(error))
@@ -305,6 +308,7 @@ class Elector:
             # A floor is several reads (the job's document, claims), so it gets the time of two.
             observation = FloorIs(await self._within(2 * self._timings.request, self._floor))
         except Exception as error:  # noqa: BLE001 - without a floor nobody contends; the next retry asks again
+            # guard: unknown-floor-is-not-zero
             observation = FloorUnknown(_cause(error))
         self._inbox.put_nowait(observation)
 
@@ -325,6 +329,7 @@ class Elector:
     async def _send(self, attempt: Attempt) -> Outcome:
         if attempt.seen is None:
             return await self._store.create(attempt.name, attempt.content)
+        # guard: compare-and-set-on-what-was-seen
         return await self._store.replace(attempt.seen, attempt.content)
 
     def _corrupt(self, error: DocumentUnreadable) -> Corrupt:

@@ -34,8 +34,10 @@ def contends_at(state: State) -> float | None:
     retry = state.rules.timings.retry
     unready = 0.0 if state.ready else retry
     match state.sight:
+        # guard: lost-lock-is-taken-again
         case None | Corrupt() | Buried():
             return None
+        # guard: missing-lock-is-waited-for
         case Unwritten() if state.granted > 0:
             # Half a period more: the holder, or a person who removes all of this cluster's data, goes first.
             return state.changed_at + _longest_lease(state) + retry / 2 + unready
@@ -45,6 +47,7 @@ def contends_at(state: State) -> float | None:
             return state.changed_at + _longest_lease(state) + unready
         case Free(_, _, successor):
             chosen = successor is None or successor == state.rules.holder or successor in dict(state.dead)
+            # guard: named-successor-goes-first
             return state.changed_at + (0.0 if chosen else retry) + unready
         case Held(document, _, holder, lease_seconds):
             if any(attempt.seen is not None and attempt.landed_in(document) for attempt in state.pending):
@@ -54,6 +57,7 @@ def contends_at(state: State) -> float | None:
             died_at = dict(state.dead).get(holder)
             if died_at is not None:
                 return died_at + unready
+            # guard: lease-counts-from-when-it-was-seen
             return state.changed_at + lease_seconds + unready
 
 
@@ -62,6 +66,7 @@ def _outdated(state: State) -> bool:
 
     A client-go holder without a grant of ours has no epoch.
     """
+    # guard: outdated-record-names-no-leader
     return isinstance(state.sight, Held | Free) and 0 < state.sight.epoch < state.highest
 
 
@@ -80,6 +85,7 @@ def needs_reading(state: State) -> bool:
     """
     if isinstance(state.sight, Unwritten):
         return state.granted > 0
+    # guard: lease-is-over-only-when-read-after
     return _outdated(state) or (isinstance(state.sight, Held) and state.sight.holder not in dict(state.dead))
 
 
@@ -156,8 +162,10 @@ def contend(turn: Turn, floor: int) -> None:
             turn.put(next_at=turn.now)  # perhaps only our view is old
     state = turn.state
     due = contends_at(state)
+    # guard: stopping-takes-no-lock
     if state.stopping or state.sight is None or due is None or turn.now < due:
         return
+    # guard: epoch-above-the-floor
     epoch = 1 + max(highest, state.sight.epoch)
     if epoch > EPOCH_MAX:
         turn.put(not_before=turn.now + turn.timings.retry)
@@ -202,6 +210,7 @@ def _beaten(turn: Turn, attempt: Attempt, sight: Sight) -> None:
 
 def _acquired(turn: Turn, attempt: Attempt, document: Document) -> None:
     turn.follow(sight_of(document))
+    # guard: stopping-gives-back-what-it-acquired
     epoch, stopping = attempt.grant.token_epoch, turn.state.stopping
     late = turn.now >= attempt.sent_at + turn.timings.renew
     if not attempt.acquires or (late and not stopping):

@@ -59,6 +59,7 @@ def deadlines(turn: Turn) -> None:
         if tenure.raise_to is not None:
             lose(turn, f"an epoch above {tenure.raise_to} is needed, and the lock did not answer in time")
             return
+        # guard: unrenewed-leader-parks
         turn.put(role=Role.PARKED)
         turn.say(
             "parked",
@@ -155,6 +156,7 @@ def inspect(turn: Turn, sight: Sight) -> None:
         turn.put_tenure(confirmed=document)
         return
     match sight:
+        # guard: late-holder-gives-up-a-missing-lock
         case Unwritten() if not within and tenure.release is None:
             # Others may have led meanwhile, or may be about to. As one of them it is taken above the floor, when a lease is over.
             lose(turn, "the lock is missing or emptied, and it is too late to write it again", sight)

@@ -152,6 +152,7 @@ def sight_of(document: Document | None) -> Sight:
         return Unwritten(None)
     grant, cause = _grant_of(document)
     if document.buried:
+        # guard: buried-is-not-free
         return Buried(document, 0 if grant is None else grant.token_epoch)
     if cause:
         return Corrupt(document, cause)

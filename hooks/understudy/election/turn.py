@@ -101,4 +101,5 @@ class Turn:
 
 def blind(state: State) -> float:
     """A longer gap than this between two reads is an outage, in seconds. One read may fail."""
+    # guard: outage-stops-the-lease
     return 2 * state.rules.timings.retry + state.rules.timings.request

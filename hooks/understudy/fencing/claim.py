@@ -61,6 +61,7 @@ def why_refused(own: Claim, standing: Claim) -> Reason | None:
         return "other-job"
     if not _covers(own.lock, standing.lock):
         return "other-lock"
+    # guard: lower-claim-is-refused
     if own.token < standing.token:
         return "higher-token"
     if own.token == standing.token and own.holder != standing.holder:

@@ -34,6 +34,7 @@ class Generation:
 
     def check(self, standing: Generation) -> None:
         """Raises ``Superseded`` when ``standing`` is newer."""
+        # guard: older-generation-never-leads
         if self.workload == standing.workload and self.number < standing.number:
             raise Superseded(
                 f"generation {standing.number} ({standing.digest}) has led, and this is {self.number} ({self.digest})",

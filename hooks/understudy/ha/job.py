@@ -231,10 +231,12 @@ class JobStore:
 
         def next_attempt(job: Job) -> Job:
             part = job.part_of(run)
+            # guard: ended-job-stays-ended
             if isinstance(part, Over):
                 return job
             generation.check(job.generation)
             last = max(job.token, above)
+            # guard: attempt-per-start
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
             leads = generation if came_up or job.token == NONE else job.generation
             led = replace(job, token=token, holder=holder, script=self._script, generation=leads)
@@ -336,6 +338,7 @@ class JobStore:
             else:
                 job = self._checked(Job.of(document)).understood(self.name)
                 stored = _stored(document)
+            # guard: lower-token-writes-no-job
             if job.token > token:
                 raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")
             wanted = change(job)

@@ -154,6 +154,7 @@ Part = Joins | Begins | UnderWay | Over
 
 def part_of(run: str, runs: Runs, status: str, *, terminal: bool) -> Part:
     """What a replica that was started for ``run`` may do with a job of this ``status``. Without an id it serves any run under way."""
+    # guard: ended-run-is-remembered
     if run and run != runs.run and (past := runs.earlier(run)) is not None:
         return Over(past)
     same = run in ("", runs.run)

@@ -139,6 +139,7 @@ class JobClaims:
         ``DocumentUnreadable`` when the job's status is unknown here.
         """
         job = await self.jobs.read()
+        # guard: ended-job-is-not-contended-for
         if job is not None and job.over_for(self.settings.run_id):
             raise JobFailed("the job has ended, and nobody leads it", where=self.jobs.name)
         if job is not None:

@@ -135,6 +135,7 @@ class Replica:
         self._happenings.put_nowait(Led(grant))
 
     def renewed(self, sent_at: float) -> None:
+        # guard: deadlines-count-from-the-sending
         self._term.sent_at = sent_at
         self._seat.extend()
 
@@ -202,6 +203,7 @@ class Replica:
 
     def _told_to_stop(self, why: str) -> None:
         """The elector hears it at once: whatever the loop is waiting for now, this process takes no lock any more."""
+        # guard: stop-is-heard-at-once
         self._elector.stop()
         self.told_to_stop.set()
         self._happenings.put_nowait(Stop(why))
@@ -502,6 +504,7 @@ class Replica:
                 await self._drivers.suspend()
             await self._drivers.end_by_handler()
             successor = await looking
+            # guard: reaped-before-release
             await self._drivers.bury()
             await self._release(successor)
             self.successor = successor

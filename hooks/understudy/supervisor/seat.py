@@ -48,7 +48,9 @@ def open_view(token: Token, sent_at: float, timings: Timings) -> View:
     now = instant()
     passed = now.boottime_ns - int(sent_at * 1e9)
     sent = Instant(now.boottime_ns - passed, now.monotonic_ns - passed)
+    # guard: gate-closes-within-the-lease
     close = sent.plus(timings.renew)
+    # guard: user-code-is-killed
     return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))
 
 
@@ -86,6 +88,7 @@ class Seat:
 
     def start_leading(self, grant: Grant) -> bool:
         """Start the script behind a gate that is open; not at all, and False, when ``grant`` is no longer the current one."""
+        # guard: driver-starts-under-the-current-grant
         if self._term.grant is not grant:
             return False
         self._start(idle=False)
@@ -143,6 +146,7 @@ class Seat:
 
         False, and nothing is opened, when ``grant`` is no longer the current one: it was lost or released since it was looked at.
         """
+        # guard: gate-opens-under-the-current-grant
         if self._term.grant is not grant or self.driver is None:
             return False
         self.driver.show(self._open_view())
