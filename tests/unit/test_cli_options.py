@@ -1,0 +1,64 @@
+"""``understudy run``'s options, as users have them in scripts and manifests: a name or a default never changes by accident."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.main
+
+from understudy.cli.main import app
+
+#: Option, its default, and what help says of it where that is not the default itself.
+OPTIONS: list[tuple[str, Any, str]] = [
+    ("--checkpoints", None, "below --ha-dir, off a cluster"),
+    ("--cluster-id", None, "the script's name"),
+    ("--ha-dir", None, "~/.local/state/understudy"),
+    ("--job-id", None, "the cluster id"),
+    ("--listen", None, "nowhere; in a pod [::]:8080, every address of IPv4 and IPv6"),
+    ("--lock", None, "lease in a pod, else file"),
+    ("--namespace", None, "the pod's own"),
+    ("--profile", "default", ""),
+    ("--rehearse", "live", ""),
+    ("--rehearse-bytes", 2_000_000_000, ""),
+    ("--rehearse-every", 30.0, ""),
+    ("--rehearse-rounds", 32, ""),
+    ("--rehearse-rows", 10_000_000, ""),
+    ("--restart-attempts", 10, ""),
+    ("--restart-delay", 1.0, ""),
+    ("--restart-window", 600.0, ""),
+    ("--run-id", None, "the run under way"),
+    ("--scratch", None, "this machine's disk"),
+    ("--standby-executors", 1, ""),
+    ("--standby-max-age", 3600.0, ""),
+    ("--stop-patience", 0.3, ""),
+    ("--takeover-timeout", 120.0, ""),
+    ("--timing", None, ""),
+    ("--tune", None, ""),
+]
+
+
+def params() -> list[Any]:
+    command: Any = typer.main.get_command(app)
+    return list(command.commands["run"].params)
+
+
+def test_every_option_has_the_name_and_the_default_it_always_had() -> None:
+    found = [
+        (*each.opts, each.default or None, each.show_default if isinstance(each.show_default, str) else "")
+        for each in params()
+        if each.param_type_name == "option"
+    ]
+    assert sorted(found, key=lambda each: each[0]) == OPTIONS
+    assert [type(each[1]) for each in sorted(found, key=lambda each: each[0])] == [type(each[1]) for each in OPTIONS]
+
+
+def test_only_a_timing_may_be_given_several_times_and_only_tune_takes_no_value() -> None:
+    options = [each for each in params() if each.param_type_name == "option"]
+    assert [each.name for each in options if each.multiple] == ["timing"]
+    assert [each.name for each in options if each.is_flag] == ["tune"]
+    assert not any(each.required or each.secondary_opts for each in options)
+
+
+def test_what_follows_the_options_is_one_list_of_words() -> None:
+    (rest,) = (each for each in params() if each.param_type_name == "argument")
+    assert (rest.name, rest.nargs, rest.required) == ("rest", -1, True)
