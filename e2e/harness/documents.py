@@ -15,6 +15,7 @@ from typing import Any
 from kubernetes.aio import client, config
 
 from e2e.cluster.layout import REPOSITORY
+from testkit.faults import Fault
 from tests.contract.worker import Win
 from understudy.documents.api_server import Answer, ApiServer, Json
 from understudy.documents.kubernetes import (
@@ -24,7 +25,6 @@ from understudy.documents.kubernetes import (
     LeaseShape,
     Shape,
 )
-from understudy.documents.memory import Fault
 from understudy.documents.model import Content, Document, DocumentStore, Outcome
 from understudy.events import Log
 

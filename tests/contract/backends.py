@@ -15,9 +15,10 @@ from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Protocol
 
+from testkit.faults import Fault
 from tests.contract.worker import Win, race
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document, DocumentStore, Outcome, Unknown
 from understudy.documents.numbered import Numbered
 from understudy.events import Log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from testkit.faults import Fault
 from tests.contract.backends import Backend
 from tests.contract.test_documents import NAME
-from understudy.documents.memory import Fault
 from understudy.documents.model import Conflict, Content, Document, Unknown, Written
 
 CLIENTS = 3

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from testkit.faults import Fault
 from tests.contract.backends import Backend
 from tests.contract.test_documents import LEADER, NAME, standing, written
-from understudy.documents.memory import Fault
 from understudy.documents.model import Conflict, Content, Document, Unknown, Written
 from understudy.documents.settle import is_own, settle
 

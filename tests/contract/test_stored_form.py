@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testkit.faults import Fault
 from tests.contract.backends import BACKENDS, Backend, make
 from tests.contract.histories import CLIENTS, MOVES, play
 from tests.contract.test_documents import LEADER, NAME, standing, written
 from tests.contract.test_settling import SENT, lost
-from understudy.documents.memory import Fault
 from understudy.documents.model import LIMIT, Content
 from understudy.documents.settle import settle, shell
 from understudy.errors import DocumentTooLarge, DocumentUnreadable

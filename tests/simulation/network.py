@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tests.doubles.memory import MemoryServer
 from tests.simulation.loop import Handle, Process, SimulatedLoop
-from understudy.documents.memory import MemoryServer
 from understudy.documents.model import Content, Document, Outcome, Unknown, check_size, merged
 from understudy.documents.record import Record
 from understudy.errors import DocumentError, DocumentUnreadable

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.doubles.memory import MemoryServer
 from tests.simulation.checkpoint import COMMITS, Checkpoint
 from tests.simulation.clocks import simulated
 from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
@@ -21,7 +22,6 @@ from tests.simulation.plan import ALONE, Kind, Plan, Result
 from tests.simulation.pod import Pod
 from tests.simulation.troubles import Troubles
 from understudy.config.timings import PROFILES, Timings
-from understudy.documents.memory import MemoryServer
 from understudy.events import Event
 from understudy.supervisor.settings import RunSettings
 

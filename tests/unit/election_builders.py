@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import (
     BURIED,
     Conflict,

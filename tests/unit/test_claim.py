@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from testkit.faults import Fault
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents import codec
-from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Conflict, Content, Document, LeaderRecord, Unknown, Written
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
 from understudy.fencing.claim import (

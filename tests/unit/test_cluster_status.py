@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, join, virtually
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.election.facts import Role
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.supervisor.cluster_status import ClusterStatus, read_cluster_status

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from testkit.faults import Fault
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, Member, join, leader, virtually
-from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document, Outcome, Unknown
 from understudy.election.facts import Grant, Role
 from understudy.election.records import GRANT, GrantEntry, view_grant

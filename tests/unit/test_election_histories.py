@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.memory import MemoryServer
 from tests.unit.election_builders import FAST, NAME, Call, Driver, Member, join, virtually
-from understudy.documents.memory import MemoryServer
 from understudy.documents.model import Document, Outcome, Unknown
 from understudy.election.facts import Role
 from understudy.errors import DocumentError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import boot_id, started_at
 from understudy.protocol.driver_spec import HOLDER_VARIABLE

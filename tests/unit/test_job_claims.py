@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.errors import DocumentEmptied
 from understudy.fencing.claim import Reason
 from understudy.ha.generation import Generation

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.names import Names
 from understudy.documents import codec
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document, Written
 from understudy.election.records import GRANT
 from understudy.errors import DocumentEmptied, DocumentUnreadable, IdentityConflict, LeadershipLost

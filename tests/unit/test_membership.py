@@ -15,9 +15,9 @@ from typing import cast
 
 import pytest
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.clock import BootClock
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from testkit.faults import Fault
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, Call, Member, Wire, join, virtually
-from understudy.documents.memory import Fault, MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Outcome
 from understudy.election.facts import Role
 from understudy.election.multi import MultiStore

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents import codec
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content
 from understudy.errors import DocumentUnreadable, IdentityConflict, JobFailed, LeadershipLost, SettingsError
 from understudy.ha import runs as run_store

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.fuzz.targets import CLAIM, JOB, METADATA, REPLICA, is_no_free_lock, kubernetes, message
 from understudy.documents import codec
 from understudy.documents.kubernetes import (
@@ -18,7 +19,6 @@ from understudy.documents.kubernetes import (
     ConfigMapShape,
     LeaseShape,
 )
-from understudy.documents.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.model import Content, Document
 from understudy.election.records import Free, sight_of
 from understudy.errors import DocumentUnreadable

@@ -1,4 +1,4 @@
-"""Documents in memory, with the manners of an API server: for tests, simulations and rehearsing the rules.
+"""Documents in memory, with the manners of an API server: for tests and simulations.
 
 Any number of clients (``MemoryDocumentStore``) share one ``MemoryServer``, from one event loop or from many threads. The server
 holds bytes, as a real one does, so that damaged and foreign content can be put there. Clients can be told to lose requests and
@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 
+from testkit.faults import Fault
 from understudy.clock import Clock
 from understudy.documents import record
 from understudy.documents.model import (
@@ -30,14 +30,6 @@ from understudy.documents.record import Record
 from understudy.documents.size import SizeCheck
 from understudy.errors import DocumentError, DocumentUnreadable
 from understudy.events import Log
-
-
-class Fault(Enum):
-    """What befalls a write; its client always sees ``Unknown``."""
-
-    LOST_REQUEST = "the server never sees it"
-    LOST_ANSWER = "it lands, and the answer gets lost"
-    DELAYED = "it lands when MemoryServer.land() is called, if its compare-and-set still holds then"
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""Doubles of servers, clocks and files that several rooms of tests use."""
