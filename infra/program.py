@@ -17,6 +17,7 @@ from infra.manifests.command import HA_DIRECTORY, url
 from infra.manifests.ha import ha_objects, persistent_volume_claims
 from infra.settings import Settings, settings_from
 from understudy.errors import UnderstudyError
+from understudy.protocol.names import CLUSTER_LABEL
 
 
 def main() -> None:
@@ -57,4 +58,4 @@ def build(settings: Settings) -> None:
         inside = f"kubectl{at} -n {settings.namespace} exec statefulset/{cluster} --"
         status = f"{inside} understudy status --cluster-id {cluster} --ha-dir {HA_DIRECTORY}"
     pulumi.export("status", status)
-    pulumi.export("logs", f"kubectl{at} -n {settings.namespace} logs -l understudy.dev/cluster={cluster} -f")
+    pulumi.export("logs", f"kubectl{at} -n {settings.namespace} logs -l {CLUSTER_LABEL}={cluster} -f")

@@ -12,7 +12,7 @@ from typing import Any
 from infra.reader import ANYTHING, ConfigReader
 from infra.schema import PROJECT, complete
 from infra.validation import check
-from understudy.config.names import Names, check_id
+from understudy.protocol.names import Names, check_id
 from understudy.supervisor.settings import REHEARSALS
 
 MODES = ("application", "native", "standalone")

@@ -18,15 +18,10 @@ from e2e.cluster.layout import REPOSITORY
 from testkit.faults import Fault
 from tests.contract.worker import Win
 from understudy.documents.api_server import Answer, ApiServer, Json
-from understudy.documents.kubernetes import (
-    LEADER_ANNOTATION,
-    ConfigMapShape,
-    KubernetesDocumentStore,
-    LeaseShape,
-    Shape,
-)
+from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape, Shape
 from understudy.documents.model import Content, Document, DocumentStore, Outcome
 from understudy.events import Log
+from understudy.protocol.names import LEADER_ANNOTATION
 
 SHAPES: dict[str, Shape] = {"configmap": ConfigMapShape(), "lease": LeaseShape()}
 

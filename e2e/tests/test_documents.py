@@ -17,10 +17,10 @@ from tests.contract.histories import CLIENTS, MOVES, play
 from tests.contract.test_documents import *  # noqa: F403
 from tests.contract.test_documents import LEADER, NAME, standing, written
 from tests.contract.test_settling import *  # noqa: F403
-from understudy.documents.kubernetes import LEADER_ANNOTATION
 from understudy.documents.model import LIMIT, Content
 from understudy.documents.settle import shell
 from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable
+from understudy.protocol.names import LEADER_ANNOTATION
 
 
 @pytest.fixture(params=SHAPES)

@@ -9,9 +9,10 @@ from infra.components.kinds import declare
 from infra.manifests.base import annotated
 from infra.manifests.ha import ha_objects, namespace, persistent_volume_claims
 from infra.settings import Settings
+from understudy.protocol.names import FIELD_MANAGER
 
 #: The field manager of what this program declares. A fixed one: without it each adoption leaves another co-owner behind.
-MANAGER = {"pulumi.com/patchFieldManager": "understudy"}
+MANAGER = {"pulumi.com/patchFieldManager": FIELD_MANAGER}
 
 
 def keeping_provider(settings: Settings) -> kubernetes.Provider:

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.settings import Settings
+from understudy.protocol.names import CLUSTER_LABEL
 
 Manifest = dict[str, Any]
 
-#: On replicas; the supervisor finds those of its own cluster id by it.
-CLUSTER = "understudy.dev/cluster"
-#: On executor pods; the supervisor sets it.
-EXECUTOR_OF = "understudy.dev/executor-of"
 #: Of probes and metrics.
 PROBES = 8080
 
@@ -34,7 +31,7 @@ def labels(settings: Settings) -> dict[str, str]:
     return {
         "app.kubernetes.io/name": "understudy",
         "app.kubernetes.io/instance": settings.job.cluster,
-        CLUSTER: settings.job.cluster,
+        CLUSTER_LABEL: settings.job.cluster,
     }
 
 

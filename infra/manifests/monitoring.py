@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from infra.manifests.base import CLUSTER, Manifest, manifest
+from infra.manifests.base import Manifest, manifest
 from infra.settings import Settings
+from understudy.protocol.names import CLUSTER_LABEL
 
 
 def pod_monitor(settings: Settings) -> Manifest | None:
@@ -14,7 +15,7 @@ def pod_monitor(settings: Settings) -> Manifest | None:
     named = {"targetLabel": "cluster_id", "replacement": settings.job.cluster}
     scraped = {"port": "probes", "path": "/metrics", "interval": "15s", "relabelings": [named]}
     spec = {
-        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+        "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
         "podMetricsEndpoints": [scraped],
     }
     monitor = manifest(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from infra.manifests.access import account_name
-from infra.manifests.base import CLUSTER, EXECUTOR_OF, PROBES, Manifest, labels, lint_exempt, manifest
+from infra.manifests.base import PROBES, Manifest, labels, lint_exempt, manifest
 from infra.manifests.ha import included_name
 from infra.settings import Settings
+from understudy.protocol.names import CLUSTER_LABEL, EXECUTOR_OF_LABEL
 
 _NAMESPACE = "kubernetes.io/metadata.name"
 
@@ -18,10 +19,10 @@ def policies(settings: Settings) -> list[Manifest]:
     if not settings.safety.network_policies:
         return []
     cluster, native = settings.job.cluster, settings.run.mode == "native"
-    replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER: cluster}}}
+    replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}
     if settings.run.mode == "standalone":
         return [_policy(settings, cluster, replicas, None, [replicas])] if settings.safety.egress else []
-    executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF: cluster}}}
+    executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF_LABEL: cluster}}}
     own = [replicas, executors] if native else [replicas]
     into_replicas: list[Manifest] = [{"from": [executors]}] if native else []
     if settings.safety.metrics_from:

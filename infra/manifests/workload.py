@@ -7,7 +7,6 @@ from pathlib import Path
 
 from infra.manifests.access import account_name
 from infra.manifests.base import (
-    CLUSTER,
     PROBES,
     RESTRICTED_CONTAINER,
     RESTRICTED_POD,
@@ -19,13 +18,14 @@ from infra.manifests.base import (
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
 from infra.manifests.ha import ha_claim
 from infra.settings import Settings
+from understudy.protocol.names import CLUSTER_LABEL
 
 
 def workload(settings: Settings, endpoint: str) -> Manifest:
     """``endpoint``: the S3 server's URL; empty for AWS."""
     common = {
         "replicas": settings.run.replicas,
-        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+        "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
         "template": {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)},
     }
     name = settings.job.cluster
@@ -59,7 +59,7 @@ def budget(settings: Settings) -> Manifest:
     spec = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": {CLUSTER: settings.job.cluster}},
+        "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
     }
     return manifest(settings, "policy/v1", "PodDisruptionBudget", settings.job.cluster, spec=spec)
 
@@ -140,7 +140,7 @@ def _apart(settings: Settings) -> Manifest:
 
     Of one revision only, or a rollout would find no node for its first pod where there are as many nodes as replicas.
     """
-    mine = {"matchLabels": {CLUSTER: settings.job.cluster}}
+    mine = {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}}
     needed = settings.resources.spread == "required"
 
     def spread(key: str, *, strict: bool) -> Manifest:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.contract.backends import Backend
 from understudy.documents.model import (
-    BURIED,
     Conflict,
     Content,
     Document,
@@ -21,6 +20,7 @@ from understudy.documents.model import (
 )
 from understudy.documents.settle import shell
 from understudy.errors import DocumentError, DocumentUnreadable
+from understudy.protocol.names import BURIED
 
 NAME = "flights-lock"
 LEADER = LeaderRecord("holder-1", 15.0, "2013-01-01T00:00:00.000000Z", "2013-01-01T00:00:05.000000Z", 3)

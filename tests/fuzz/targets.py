@@ -11,13 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from understudy.documents import codec, record
-from understudy.documents.kubernetes import (
-    LEADER_ANNOTATION,
-    ConfigMapShape,
-    KubernetesDocumentStore,
-    LeaseShape,
-    Shape,
-)
+from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape, Shape
 from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.documents.record import Record
 from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, sight_of
@@ -30,6 +24,7 @@ from understudy.protocol import gate as gate_page
 from understudy.protocol import messages
 from understudy.protocol.claim import Claim
 from understudy.protocol.messages import Granted
+from understudy.protocol.names import LEADER_ANNOTATION
 from understudy.protocol.strict_json import parse
 from understudy.protocol.token import Token
 

@@ -16,17 +16,7 @@ from typing import Any, TypeVar
 
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
-from understudy.documents.model import (
-    BURIED,
-    Conflict,
-    Content,
-    Document,
-    LeaderRecord,
-    Outcome,
-    Unknown,
-    Written,
-    merged,
-)
+from understudy.documents.model import Conflict, Content, Document, LeaderRecord, Outcome, Unknown, Written, merged
 from understudy.election.core import decide, wakes_at
 from understudy.election.elector import Elector
 from understudy.election.facts import (
@@ -49,8 +39,9 @@ from understudy.election.facts import (
     Write,
 )
 from understudy.election.multi import KIND, MultiStore
-from understudy.election.records import GRANT, LABELS, Attempt, Corrupt, GrantEntry, sight_of
+from understudy.election.records import GRANT, Attempt, Corrupt, GrantEntry, sight_of
 from understudy.events import Event, Log
+from understudy.protocol.names import BURIED, LOCK_LABELS
 
 T = TypeVar("T")
 
@@ -81,7 +72,7 @@ def held(holder: str = "b", epoch: int = 7, *, nonce: str = "n", revision: str =
 
 def as_sent(attempt: Attempt, *, revision: str = "r2") -> Document:
     """The document that ``attempt`` leaves when it lands."""
-    return replace(document(attempt.grant, attempt.leader, revision=revision), labels=dict(LABELS))
+    return replace(document(attempt.grant, attempt.leader, revision=revision), labels=dict(LOCK_LABELS))
 
 
 def released(by: str = "b", epoch: int = 7, *, successor: str | None = None, revision: str = "r1") -> Document:

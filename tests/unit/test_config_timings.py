@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.config.names import check_id
 from understudy.config.timings import PROFILES, Timings, timings_from
 from understudy.errors import SettingsError
+from understudy.protocol.names import check_id
 from understudy.supervisor import drivers, membership
 
 

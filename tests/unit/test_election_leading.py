@@ -18,7 +18,7 @@ from tests.unit.election_builders import (
     released,
     together,
 )
-from understudy.documents.model import BURIED, Conflict, Document, Unknown, Written
+from understudy.documents.model import Conflict, Document, Unknown, Written
 from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
@@ -39,6 +39,7 @@ from understudy.election.facts import (
     Write,
 )
 from understudy.election.records import Attempt, Corrupt, sight_of, view_grant
+from understudy.protocol.names import BURIED
 
 LEASE, RENEW, RETRY = TIMINGS.lease, TIMINGS.renew, TIMINGS.retry
 

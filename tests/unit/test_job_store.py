@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
-from understudy.config.names import Names
 from understudy.documents import codec
 from understudy.documents.model import Content, Document, Written
 from understudy.election.records import GRANT
@@ -16,6 +15,7 @@ from understudy.errors import DocumentEmptied, DocumentUnreadable, IdentityConfl
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Floor, JobStore, Status
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.protocol.names import Names
 from understudy.protocol.token import Token
 
 NAME = "flights-flights"

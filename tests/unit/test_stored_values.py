@@ -14,17 +14,14 @@ from hypothesis import strategies as st
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.fuzz.targets import CLAIM, JOB, METADATA, REPLICA, is_no_free_lock, kubernetes, message
 from understudy.documents import codec
-from understudy.documents.kubernetes import (
-    LEADER_ANNOTATION,
-    ConfigMapShape,
-    LeaseShape,
-)
+from understudy.documents.kubernetes import ConfigMapShape, LeaseShape
 from understudy.documents.model import Content, Document
 from understudy.election.records import Free, sight_of
 from understudy.errors import DocumentUnreadable
 from understudy.fencing.claim import standing_claim
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.protocol.names import LEADER_ANNOTATION
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -10,6 +10,7 @@ import typer
 
 from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
 from understudy.errors import JobNotBegun, SettingsError
+from understudy.protocol.names import job_document_of, replicas_of
 
 AcceptCheckpoint = Annotated[
     list[str] | None,
@@ -60,7 +61,7 @@ async def _resume(where: Where, accepted: tuple[str, ...] = ()) -> str:
     from understudy.ha.replicas import ReplicaStore
 
     async with where.open() as stores:
-        replicas = ReplicaStore(stores.documents, f"{stores.cluster}-replicas")
+        replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
         name = await replicas.job()
         if name is None:
             raise JobNotBegun(
@@ -68,7 +69,7 @@ async def _resume(where: Where, accepted: tuple[str, ...] = ()) -> str:
                 where="--cluster-id",
                 remedy="Nothing is to be resumed: start it with understudy run",
             )
-        jobs = JobStore(stores.documents, f"{stores.cluster}-{name}", name, script="")
+        jobs = JobStore(stores.documents, job_document_of(stores.cluster, name), name, script="")
         if await jobs.read() is None and not await replicas.begun():
             raise JobNotBegun(
                 f"no replica has ever led job {name} of cluster {stores.cluster} {stores.place}",

@@ -13,6 +13,7 @@ import typer
 
 from understudy.cli.run import default_ha_dir
 from understudy.errors import AccessDenied, SettingsError
+from understudy.protocol.names import CLUSTER_LABEL, REPLICAS_LABELS, cluster_of_replicas, replicas_of
 
 if TYPE_CHECKING:
     from understudy.documents.kubernetes import KubernetesDocumentStore
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
 
 #: Time-out of one request, in seconds.
 _REQUEST = 5.0
-#: How the document of a cluster's replicas is called, and which labels it has: those of the bundle, else those of who wrote it first.
-_REPLICAS = "-replicas"
-_MADE_BY_THE_BUNDLE = "understudy.dev/cluster"
-_WRITTEN_BY_REPLICAS = "understudy.dev/component=replicas"
+#: Labels of the document of a cluster's replicas: those of the bundle, else those of the replica that wrote it first.
+_MADE_BY_THE_BUNDLE = CLUSTER_LABEL
+_WRITTEN_BY_REPLICAS = ",".join(f"{key}={value}" for key, value in REPLICAS_LABELS.items())
 
 HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")]
 ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
@@ -99,7 +99,7 @@ class Where:
 
     async def _clusters(self, documents: KubernetesDocumentStore, place: str) -> list[str]:
         """Cluster ids by the ConfigMap of their replicas, which is there before any of them."""
-        if self.cluster_id and await documents.is_there(f"{self.cluster_id}{_REPLICAS}"):
+        if self.cluster_id and await documents.is_there(replicas_of(self.cluster_id)):
             return [self.cluster_id]
         try:
             names = {*await documents.names(_MADE_BY_THE_BUNDLE), *await documents.names(_WRITTEN_BY_REPLICAS)}
@@ -107,7 +107,7 @@ class Where:
             if not self.cluster_id:
                 raise
             names = set()  # one who may look at one cluster only has mistyped it all the same
-        known = sorted(name.removesuffix(_REPLICAS) for name in names if name.endswith(_REPLICAS))
+        known = sorted(cluster for name in names if (cluster := cluster_of_replicas(name)) is not None)
         if self.cluster_id or not known:
             raise SettingsError(
                 f"no cluster {self.cluster_id!r} {place}" if self.cluster_id else f"no cluster {place}",

@@ -22,6 +22,7 @@ from urllib.parse import urlencode
 import aiohttp
 
 from understudy.errors import AccessDenied, DocumentError, SettingsError
+from understudy.protocol.names import FIELD_MANAGER
 
 
 def _bare(*packages: str) -> None:
@@ -40,9 +41,6 @@ def _bare(*packages: str) -> None:
 
 _bare("kubernetes", "kubernetes.aio")
 from kubernetes.aio import client  # noqa: E402
-
-#: Names the owner of our fields in ``metadata.managedFields``.
-MANAGER = "understudy"
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Seconds after which a mounted token is read again: the kubelet replaces it well before it expires.
@@ -165,9 +163,9 @@ class ApiServer:
         ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
         """
         if method in ("POST", "PUT", "PATCH"):
-            query["fieldManager"] = MANAGER
+            query["fieldManager"] = FIELD_MANAGER
         url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": "application/json", "User-Agent": MANAGER}
+        headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
         headers["Content-Type"] = f"application/{patch}-patch+json" if patch else "application/json"
         refused = False
         async with asyncio.timeout(self.timeout) as limit:
@@ -188,7 +186,7 @@ class ApiServer:
     async def watch(self, path: str, **query: str) -> AsyncIterator[Json]:
         """Events as the server tells them, until it ends the watch (after minutes). Raises ``DocumentError`` or ``OSError``."""
         query |= {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_FOR)}
-        headers = {"Accept": "application/json", "User-Agent": MANAGER}
+        headers = {"Accept": "application/json", "User-Agent": FIELD_MANAGER}
         await self._authorize(headers, again=False)
         try:
             async with asyncio.timeout(self.timeout):

@@ -23,7 +23,6 @@ from typing import Protocol
 
 from understudy.documents.api_server import Answer, ApiServer, Json, forbidden
 from understudy.documents.model import (
-    BURIED,
     Conflict,
     Content,
     Document,
@@ -38,13 +37,7 @@ from understudy.documents.model import (
 from understudy.documents.size import SizeCheck
 from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable, ServerUnreachable
 from understudy.events import Log
-
-#: Where client-go's ConfigMap lock keeps its record.
-LEADER_ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
-#: Prefix of entries in annotations, where data of ours and of others share one map.
-PREFIX = "understudy.dev/"
-#: Differs in every write: the server gives no new revision to a patch that changes nothing, and a renewal has to be seen.
-NONCE = "understudy.dev/write"
+from understudy.protocol.names import BURIED, LEADER_ANNOTATION, NONCE_ANNOTATION, PREFIX
 
 _REMEDY = "It is taken for neither free nor absent; its rightful holder may replace it, an operator may restore it"
 
@@ -123,7 +116,7 @@ class LeaseShape:
         return {
             key.removeprefix(PREFIX): text
             for key, text in annotations.items()
-            if key.startswith(PREFIX) and key != NONCE
+            if key.startswith(PREFIX) and key != NONCE_ANNOTATION
         }
 
     def has_leader(self, stored: Json) -> bool:
@@ -232,7 +225,7 @@ class KubernetesDocumentStore:
         return await self._write(seen.name, "patch", "PATCH", self._path(seen.name), body, patch="merge")
 
     async def _write(self, name: str, verb: str, method: str, path: str, body: Json, patch: str) -> Outcome:
-        body["metadata"].setdefault("annotations", {})[NONCE] = uuid.uuid4().hex
+        body["metadata"].setdefault("annotations", {})[NONCE_ANNOTATION] = uuid.uuid4().hex
         try:
             answer = await self._api.request(method, path, body, patch=patch)
         except OSError as error:
@@ -255,7 +248,7 @@ class KubernetesDocumentStore:
 
     def _bare(self, stored: Json) -> bool:
         annotations = stored["metadata"].get("annotations") or {}
-        return NONCE not in annotations and not self._shape.entries(stored) and not self._shape.has_leader(stored)
+        return NONCE_ANNOTATION not in annotations and not self._shape.entries(stored) and not self._shape.has_leader(stored)
 
     def _document(self, name: str, stored: Json) -> Document | None:
         if self._bare(stored):

@@ -14,14 +14,12 @@ from types import MappingProxyType
 from typing import Protocol
 
 from understudy.errors import DocumentError, DocumentTooLarge, DocumentUnreadable
+from understudy.protocol.names import BURIED
 
 #: What an API server accepts for one object, in bytes; we warn at half of it and refuse before the server would.
 LIMIT = 1 << 20
 #: Room left for what the server adds around our bytes (metadata, managed fields).
 HEADROOM = 64 << 10
-
-#: Label of a document that was buried: nothing in it counts any more, but its revisions go on.
-BURIED = "understudy.dev/buried"
 
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeGuard
 
 from understudy.documents import codec
-from understudy.documents.model import BURIED, Content, Document, LeaderRecord, merged
+from understudy.documents.model import Content, Document, LeaderRecord, merged
 from understudy.errors import DocumentUnreadable
+from understudy.protocol.names import BURIED
 from understudy.protocol.strict_json import parse
 
 _VERSION = 1

@@ -11,7 +11,6 @@ No decision reads the record's times. They are text, for people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NoReturn, TypeAlias
@@ -20,13 +19,11 @@ from understudy.documents import codec
 from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.documents.settle import is_own
 from understudy.errors import DocumentUnreadable
+from understudy.protocol.names import LOCK_LABELS
 
 #: The entry of ours in a lock document, and the kind its value is encoded as.
 GRANT = "grant"
 _VERSION = 1
-
-#: Says what a document is to whoever lists them.
-LABELS: Mapping[str, str] = {"understudy.dev/document": "lock"}
 
 #: The highest epoch that fits a token's signed 64-bit integer.
 EPOCH_MAX = (1 << 31) - 1
@@ -232,7 +229,7 @@ class Attempt:
 
     @property
     def content(self) -> Content:
-        return Content(entries={GRANT: self.grant.encode()}, leader=self.leader, labels=LABELS)
+        return Content(entries={GRANT: self.grant.encode()}, leader=self.leader, labels=LOCK_LABELS)
 
     def landed_in(self, document: Document | None) -> bool:
         """Whether ``document`` is the outcome of this very write: nonce *and* whole record are what was sent."""

@@ -25,6 +25,7 @@ from understudy.ha import runs as run_store
 from understudy.ha.generation import Generation
 from understudy.ha.roots import ClaimedRoots
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Part, Runs, UnderWay, named, part_of
+from understudy.protocol.names import JOB_LABELS
 from understudy.protocol.token import HIGHEST, NONE, Token
 from understudy.redaction import presentable
 
@@ -156,7 +157,7 @@ def _content(document: Document | None, stored: Mapping[str, object], job: Job, 
     }
     if wanted.runs != job.runs:
         entries[run_store.ENTRY] = wanted.runs.encode(document)
-    return Content(entries, None if document is None else document.leader, {"understudy.dev/document": "job"})
+    return Content(entries, None if document is None else document.leader, JOB_LABELS)
 
 
 def _from_body(body: Mapping[str, object]) -> Job:

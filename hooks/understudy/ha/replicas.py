@@ -11,6 +11,7 @@ from understudy.documents import codec
 from understudy.documents.model import Content, Document, DocumentStore, Written
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict
 from understudy.ha import ownership
+from understudy.protocol.names import REPLICAS_LABELS
 
 _KIND = "replica"
 _CLUSTER_KIND = "cluster"
@@ -173,7 +174,7 @@ class ReplicaStore:
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
     async def _write(self, document: Document | None, changes: Mapping[str, str | None]) -> bool:
-        content = Content(changes, leader=None, labels={"understudy.dev/component": "replicas"})
+        content = Content(changes, leader=None, labels=REPLICAS_LABELS)
         outcome = (
             await self._store.create(self.name, content)
             if document is None

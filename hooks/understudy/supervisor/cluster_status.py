@@ -11,6 +11,7 @@ from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, 
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
+from understudy.protocol.names import job_document_of, lock_of, replicas_of
 from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
 
@@ -95,7 +96,7 @@ async def read_cluster_status(
     epoch, transitions = 0, 0
     record: Document | None = None
     try:
-        record = await lock.read(f"{cluster}-lock")
+        record = await lock.read(lock_of(cluster))
         match sight_of(record):
             case Held(_, epoch, leader, _):
                 pass
@@ -112,7 +113,7 @@ async def read_cluster_status(
     job: Job | None = None
     bound: str | None = None
     try:
-        store = ReplicaStore(documents, f"{cluster}-replicas")
+        store = ReplicaStore(documents, replicas_of(cluster))
         replicas, bound = await store.read(), await store.job()
         job = await _job(documents, cluster, bound)
     except UnderstudyError as error:
@@ -155,7 +156,7 @@ def _as_the_lock_says(replica: Replica, leader: str | None) -> Replica:
 
 
 async def _job(documents: DocumentStore, cluster: str, job: str | None) -> Job | None:
-    document = None if job is None else await documents.read(f"{cluster}-{job}")
+    document = None if job is None else await documents.read(job_document_of(cluster, job))
     return Job.of(document) if document is not None and ENTRY in document.entries else None
 
 

@@ -16,9 +16,8 @@ from understudy.documents.api_server import ApiServer, Json
 from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.replicas import Replica
+from understudy.protocol.names import CLUSTER_LABEL
 
-#: The label by which the pods of a cluster id are found; its value is the id.
-CLUSTER_LABEL = "understudy.dev/cluster"
 #: Reasons under which a kubelet reports a container it has lost sight of: its processes may live.
 _UNSEEN = frozenset({"ContainerStatusUnknown"})
 #: Seconds between two attempts to watch.

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING
 from understudy.addresses import bracketed
 from understudy.errors import SettingsError
 from understudy.events import Log
+from understudy.protocol.names import EXECUTOR_OF_LABEL, HOLDER_LABEL
 from understudy.submit import executors_wanted, is_native, settings_of, without
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
-
-#: On executor pods: the cluster id, and which start of a supervisor they belong to.
-EXECUTOR_OF = "understudy.dev/executor-of"
-HOLDER = "understudy.dev/holder"
 
 _TEMPLATE = Path("/opt/spark/conf/executor-pod.yaml")
 
@@ -106,8 +103,8 @@ class Native:
             "spark.driver.host": bracketed(self.address),
             "spark.driver.bindAddress": bracketed(self.address),  # executors are told this one (useDriverPodIP)
             "spark.kubernetes.driver.pod.name": self.pod,
-            f"spark.kubernetes.executor.label.{EXECUTOR_OF}": self.cluster,
-            f"spark.kubernetes.executor.label.{HOLDER}": self.start,
+            f"spark.kubernetes.executor.label.{EXECUTOR_OF_LABEL}": self.cluster,
+            f"spark.kubernetes.executor.label.{HOLDER_LABEL}": self.start,
         }
         if count:
             found["spark.executor.instances"] = str(min(self.standby_executors, count))
@@ -118,7 +115,7 @@ class Native:
         keep = ",".join(sorted({self.start, *alive}))
         from understudy.documents.api_server import forbidden
 
-        selector = f"{EXECUTOR_OF}={self.cluster},{HOLDER} notin ({keep})"
+        selector = f"{EXECUTOR_OF_LABEL}={self.cluster},{HOLDER_LABEL} notin ({keep})"
         try:
             answer = await self.api.request(
                 "DELETE", self.api.path("pods"), labelSelector=selector, gracePeriodSeconds="0"

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from understudy.documents.api_server import ApiServer, Json
 from understudy.events import Event, Log
+from understudy.protocol.names import REPORTING_CONTROLLER
 
 #: Sentences of the log that are worth an Event: its type and its reason.
 ANNOUNCED: Mapping[str, tuple[str, str]] = {
@@ -83,7 +84,7 @@ class EventRecorder:
                 "namespace": self._api.namespace,
                 "uid": self._uid,
             },
-            "reportingController": "understudy.dev/supervisor",
+            "reportingController": REPORTING_CONTROLLER,
             "reportingInstance": self._pod,
         }
 

@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from understudy.config.names import Names, check_id
 from understudy.config.timings import Timings
 from understudy.errors import ScriptProblem, SettingsError
 from understudy.ha.runs import check_run_id
+from understudy.protocol.names import Names, check_id
 
 LOCKS = ("file", "lease", "configmap", "multi")
 REHEARSALS = ("live", "synthetic", "plan", "off")
