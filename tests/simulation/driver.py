@@ -14,6 +14,7 @@ from understudy.clock import instant
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Refused, claim, standing_claim
 from understudy.protocol.claim import Claim
+from understudy.protocol.counters import Counts
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import (
@@ -64,12 +65,15 @@ class Gate:
 
 
 class NoCounters:
-    """A ``CountersPage`` that is never read: there is no fence."""
+    """A ``CountersPage`` on which nothing is ever counted: there is no fence."""
 
     @classmethod
     def create(cls, path: Path) -> NoCounters:
         del path
         return cls()
+
+    def read(self) -> Counts:
+        return Counts()
 
 
 class Desk:
@@ -105,6 +109,7 @@ class SimulatedDriver:
         on_exit: Callable[[Any, int], None],
     ) -> None:
         del workspace
+        alive.pod.world.failures.at("a driver's start")
         self.spec, self.gate = spec, gate
         self.ended: Ended | None = None
         self.killed_because = ""

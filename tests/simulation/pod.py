@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.driver import SimulatedDriver
+from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
 from tests.simulation.loop import Process
 from understudy.documents.model import DocumentStore
 from understudy.election.multi import MultiStore
@@ -17,6 +17,7 @@ from understudy.errors import UnderstudyError
 from understudy.events import Event, Log
 from understudy.ha.replicas import Replica as Entry
 from understudy.ha.replicas import ReplicaStore
+from understudy.supervisor.driver_parts import DriverParts
 from understudy.supervisor.native import Executors as TheirExecutors
 from understudy.supervisor.places import Place
 from understudy.supervisor.replica import Replica
@@ -24,6 +25,10 @@ from understudy.supervisor.settings import RunSettings
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+
+#: What a driver is made of here.
+_PARTS = DriverParts(SimulatedDriver, Gate, NoCounters.create, Desk, Desk)  # type: ignore[arg-type]
 
 
 class Quiet(Log):
@@ -53,6 +58,7 @@ class Evidence:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
+        self.pod.world.failures.at(f"evidence of {self.pod.holder}")
         told: set[str] = set()
         while True:
             await self.news.wait()
@@ -117,7 +123,7 @@ class Pod:
     async def _main(self) -> None:
         world = self.world
         await asyncio.sleep(world.chance.uniform(0.0, 1.0))
-        log = Quiet(listeners=[self.said.append, lambda event: world.heard(self, event)])
+        log = Quiet(listeners=[self.said.append, self._log_fails, lambda event: world.heard(self, event)])
         documents, lock = world.store(self.lines[0]), world.store(self.lines[1])
         held: DocumentStore = MultiStore(lock, world.store(self.lines[1], world.leases)) if world.multi else lock
 
@@ -151,6 +157,7 @@ class Pod:
             evidence,
             close,
             {},
+            driver_parts=_PARTS,
             workload=world.workload,
             revision=self.revision,
             look_up_revision=look_up,
@@ -170,6 +177,9 @@ class Pod:
                 raise
             world.holds.broken.append(f"I9: {self.holder} died of {error!r}")
         self.die()
+
+    def _log_fails(self, event: Event) -> None:
+        self.world.failures.at(f"{event.event} in the log of {self.holder}")
 
     # --- what befalls it ----------------------------------------------------------------------------------------------
 

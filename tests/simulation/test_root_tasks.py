@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import Any
-from unittest import mock
 
-from tests.simulation import pod as pods
-from tests.simulation.driver import SimulatedDriver
 from tests.simulation.test_found import leading, until, world
 from tests.simulation.world import World
 from understudy.errors import InternalError, ProcessesRemain
-
-
-def failing(owner: type, name: str, when: Callable[[Any], bool], times: int = 1) -> AbstractContextManager[object]:
-    """``owner.name`` raises ``OSError`` where ``when`` says so of its object, so many times."""
-    stock, left = getattr(owner, name), times
-
-    def call(self: Any, *arguments: Any, **options: Any) -> Any:
-        nonlocal left
-        if left > 0 and when(self):
-            left -= 1
-            raise OSError(28, "No space left on device")
-        return stock(self, *arguments, **options)
-
-    return mock.patch.object(owner, name, call)
 
 
 def test_an_elector_that_dies_ends_its_process_and_another_leads() -> None:
@@ -36,10 +16,9 @@ def test_an_elector_that_dies_ends_its_process_and_another_leads() -> None:
         first, _ = await leading(one)
         await asyncio.sleep(30.0)
         (standby,) = [pod for pod in one.living() if pod is not first]
-        assert standby.replica is not None
-        with failing(type(standby.replica), "granted", lambda replica: replica is standby.replica):
-            first.die()
-            await until(one, lambda: standby.exit_code is not None)
+        one.failures.planned[f"acquired in the log of {standby.holder}"] = 1
+        first.die()
+        await until(one, lambda: standby.exit_code is not None)
         assert standby.exit_code == InternalError.exit_code
         reasons = [event.sentence for event in standby.said if event.event == "stopped-for"]
         assert len(reasons) == 1
@@ -58,9 +37,9 @@ def test_a_standby_whose_driver_cannot_be_started_once_has_one_later() -> None:
         await asyncio.sleep(30.0)
         (standby,) = [pod for pod in one.living() if pod is not leader]
         before = len(standby.drivers)
-        with failing(SimulatedDriver, "__init__", lambda _: True, times=2):
-            standby.drivers[-1].die(1)
-            await until(one, lambda: len(standby.drivers) > before)
+        one.failures.planned["a driver's start"] = 2
+        standby.drivers[-1].die(1)
+        await until(one, lambda: len(standby.drivers) > before)
         assert [event.facts["task"] for event in standby.said if event.event == "task-failed"] == [
             "the start of a standby's driver"
         ]
@@ -72,9 +51,9 @@ def test_a_standby_whose_driver_cannot_be_started_once_has_one_later() -> None:
 def test_a_leader_whose_driver_cannot_be_started_once_starts_it_again() -> None:
     async def script(one: World) -> None:
         leader, driver = await leading(one)
-        with failing(SimulatedDriver, "__init__", lambda _: True, times=1):
-            driver.die(1)
-            await until(one, lambda: leader.leads and leader.drivers[-1] is not driver)
+        one.failures.planned["a driver's start"] = 1
+        driver.die(1)
+        await until(one, lambda: leader.leads and leader.drivers[-1] is not driver)
         died = [event.sentence for event in leader.said if event.event == "driver-died"]
         assert "could not be started: OSError" in died[-1]
         assert not one.holds.broken
@@ -85,11 +64,11 @@ def test_a_leader_whose_driver_cannot_be_started_once_starts_it_again() -> None:
 def test_evidence_that_broke_once_is_evidence_again() -> None:
     async def script(one: World) -> None:
         first, _ = await leading(one)
-        with failing(pods.Evidence, "run", lambda _: True):
-            one.replicas = 2
-            one.start()
-            second = one.pods[-1]
-            await until(one, lambda: any(event.event == "task-failed" for event in second.said))
+        one.replicas = 2
+        one.start()
+        second = one.pods[-1]
+        one.failures.planned[f"evidence of {second.holder}"] = 1
+        await until(one, lambda: any(event.event == "task-failed" for event in second.said))
         await asyncio.sleep(30.0)
         first.die()
         await until(one, lambda: second.leads)

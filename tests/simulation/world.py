@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from tests.doubles.memory import MemoryServer
 from tests.simulation.checkpoint import COMMITS, Checkpoint
 from tests.simulation.clocks import simulated
-from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
+from tests.simulation.failures import Failures
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Line, SimulatedStore, Site
@@ -46,6 +44,7 @@ class World:
     pods: list[Pod] = field(default_factory=list)
     obituaries: set[str] = field(default_factory=set)
     trace: list[str] = field(default_factory=list)
+    failures: Failures = field(default_factory=Failures)
     born: int = 0
     revision: int = 1
     run_number: int = 1
@@ -248,19 +247,7 @@ class World:
 
     def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""
-        with ExitStack() as stack:
-            stack.enter_context(simulated(self.loop, self.chance))
-            stack.enter_context(mock.patch("understudy.supervisor.health.FenceCounts.look", _no_look))
-            stack.enter_context(
-                mock.patch.multiple(
-                    "understudy.supervisor.seat",
-                    DriverProcess=SimulatedDriver,
-                    GateWriter=Gate,
-                    CountersPage=NoCounters,
-                    Workspace=Desk,
-                    Workspaces=Desk,
-                )
-            )
+        with simulated(self.loop, self.chance):
             began = self.loop.now
             self.loop.run(self._run() if script is None else script(self))
             self.over = True
@@ -269,10 +256,6 @@ class World:
         turns = sum(process.turns for pod in self.pods for process in pod.processes)
         failovers = max(0, len(self.checkpoint.served) - 1)
         return Result(self.plan, failovers, tuple(self.holds.broken), self.loop.now - began, turns, tuple(self.trace))
-
-
-def _no_look(_: object) -> None:
-    """There is no fence, and so no page of its counts."""
 
 
 def play(plan: Plan) -> Result:

@@ -25,7 +25,8 @@ from understudy.ha.replicas import Replica as Standby
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
 from understudy.protocol.token import Token
-from understudy.supervisor import seat
+from understudy.supervisor.driver_parts import DriverParts
+from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.happenings import Died, Exited, Happening, Heard, Led, Lost, RestartDue, Stop
 from understudy.supervisor.places import here
 from understudy.supervisor.replica import Replica
@@ -107,7 +108,10 @@ async def no_floor() -> int:
 
 
 def on(
-    home: Path, script: Callable[[Bench], Awaitable[None]], meanwhile: Callable[[Replica], None] | None = None
+    home: Path,
+    script: Callable[[Bench], Awaitable[None]],
+    meanwhile: Callable[[Replica], None] | None = None,
+    parts: DriverParts | None = None,
 ) -> None:
     """Run ``script`` with a standby whose driver is up; ``meanwhile`` makes its mode native."""
 
@@ -115,7 +119,7 @@ def on(
         (home / "job.py").write_text("")
         settings = RunSettings(home / "job.py", (), (), "t", "t", home, Timings())
         log = Log(stream=io.StringIO())
-        place = here(settings, log)
+        place = replace(here(settings, log), driver_parts=parts or DriverParts())
         made: list[Replica] = []
         if meanwhile is not None:
             place = replace(place, native=Executors(lambda: meanwhile(made[0])))  # type: ignore[arg-type]
@@ -171,7 +175,7 @@ def test_a_grant_that_was_lost_before_its_turn_claims_nothing_although_another_o
 
 
 def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_driver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(3)
@@ -185,11 +189,10 @@ def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_dr
         assert job is not None
         assert job.token == token
 
-    def no_driver(*_: Any) -> None:
+    def no_driver(*_: Any) -> DriverProcess:
         raise AssertionError("a driver is started")
 
-    monkeypatch.setattr(seat, "DriverProcess", no_driver)
-    on(tmp_path, script)
+    on(tmp_path, script, parts=DriverParts(process=no_driver))
 
 
 def test_a_refused_claim_answered_after_the_loss_raises_nothing(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from understudy.errors import SettingsError
 from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive
+from understudy.supervisor.driver_parts import DriverParts
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
@@ -70,7 +71,7 @@ class Place:
     ``workload`` and ``revision``: what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot
     be seen. ``look_up_revision`` asks again. ``begun_again``: whatever this process exits with, it is started anew. ``native`` is
     there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` go
-    before the user's own for the driver's JVM, which win.
+    before the user's own for the driver's JVM, which win. ``driver_parts``: how this machine starts a driver.
     """
 
     holder: str
@@ -89,6 +90,7 @@ class Place:
     native: Native | None = None
     mounts: tuple[Path, ...] = ()
     java_options: str = ""
+    driver_parts: DriverParts = DriverParts()
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
     def executors(self, submit: tuple[str, ...]) -> Executors:

@@ -13,7 +13,6 @@ from understudy.config.timings import Timings
 from understudy.election.facts import Grant
 from understudy.errors import ProcessesRemain
 from understudy.fencing.counters import CountersPage
-from understudy.fencing.gate import GateWriter
 from understudy.protocol.counters import path_of as counters_of
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.gate import State, View
@@ -24,7 +23,7 @@ from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.native import Executors
 from understudy.supervisor.places import Place
 from understudy.supervisor.settings import RunSettings
-from understudy.supervisor.workspace import Workspace, Workspaces
+from understudy.supervisor.workspace import Workspace
 
 #: Seconds after which a driver that was killed, and still has processes, is given up: SIGKILL waits for what hangs in the kernel.
 _DIES_WITHIN = 40.0
@@ -77,7 +76,8 @@ class Seat:
         self._heard = heard
         self._exited = exited
         self._follow = follow
-        self.workspaces = Workspaces(settings.home, place.java_options)
+        self._parts = place.driver_parts
+        self.workspaces = self._parts.workspaces(settings.home, place.java_options)
         self.driver: DriverProcess | None = None
         self._remaining: ProcessesRemain | None = None
         self._dying: list[DriverProcess] = []
@@ -97,7 +97,7 @@ class Seat:
     def _start(self, *, idle: bool) -> None:
         assert self.driver is None, "a seat has one driver"
         executors = self._place.executors(self._settings.submit)
-        workspace = Workspace(self.workspaces)
+        workspace = self._parts.workspace(self.workspaces)
         try:
             self.driver = self._started(workspace, executors, idle=idle)
         except BaseException:
@@ -106,7 +106,7 @@ class Seat:
 
     def _started(self, workspace: Workspace, executors: Executors, *, idle: bool) -> DriverProcess:
         settings, alive = self._settings, self._place.alive
-        gate = GateWriter(workspace.gate)
+        gate = self._parts.gate(workspace.gate)
         spec = DriverSpec(
             holder=self._holder,
             cluster=settings.cluster,
@@ -135,8 +135,8 @@ class Seat:
             executors=executors.count,
         )
         try:
-            self._follow(CountersPage.create(counters_of(gate.path)))
-            return DriverProcess(spec, gate, workspace, alive, self._heard, self._exited)
+            self._follow(self._parts.counters(counters_of(gate.path)))
+            return self._parts.process(spec, gate, workspace, alive, self._heard, self._exited)
         except BaseException:
             gate.discard()
             raise

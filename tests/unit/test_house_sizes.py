@@ -1,0 +1,99 @@
+"""How long modules and functions may be. What is longer yet is listed, may not grow, and leaves the list when it is short enough."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+HOUSE = Path(__file__).parents[2]
+PRODUCT = ("hooks", "infra", "tools")
+AROUND = ("testkit", "tests", "bench", "e2e")
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+
+#: Modules of the product that are longer, and their lines.
+LONGER_MODULES: dict[str, int] = {}
+
+#: Modules of tests that are longer.
+LONGER_TESTS: dict[str, int] = {}
+
+#: Functions that are longer.
+LONGER_FUNCTIONS: dict[str, int] = {}
+
+#: Functions of tests that are longer.
+LONGER_TEST_FUNCTIONS: dict[str, int] = {}
+
+
+def sources(*trees: str, suffixes: tuple[str, ...] = (".py", ".java")) -> Iterator[tuple[str, str]]:
+    """Each file's path and text. Scripts as users write them are left out."""
+    for tree in trees:
+        for path in sorted((HOUSE / tree).rglob("*")):
+            name = path.relative_to(HOUSE)
+            if path.suffix in suffixes and not {"target", "test", "__pycache__"} & set(name.parts):
+                if not name.is_relative_to("tests/spark/zoo/scripts"):
+                    yield str(name), path.read_text(encoding="utf-8")
+
+
+def modules(*trees: str) -> dict[str, int]:
+    return {name: len(text.splitlines()) for name, text in sources(*trees)}
+
+
+def functions(*trees: str) -> dict[str, int]:
+    """Lines of each function, from ``def`` to its last line. One that is defined within another counts for both."""
+    found: dict[str, int] = {}
+
+    def look(node: ast.AST, where: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = where
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = f"{where}.{child.name}" if ":" in where else f"{where}:{child.name}"
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert child.end_lineno is not None
+                found[inner] = max(found.get(inner, 0), child.end_lineno - child.lineno + 1)
+            look(child, inner)
+
+    for name, text in sources(*trees, suffixes=(".py",)):
+        look(ast.parse(text), name)
+    return found
+
+
+def too_long(lines: dict[str, int], most: int, known: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in lines.items() if count > known.get(name, most)}
+
+
+def short_enough(lines: dict[str, int], most: int, known: dict[str, int]) -> list[str]:
+    """What the list says is too long and is not: to be taken out of it."""
+    return [name for name in known if lines.get(name, 0) <= most]
+
+
+def test_modules_of_the_product_have_400_lines_at_most() -> None:
+    lines = modules(*PRODUCT)
+
+    assert len(lines) > 150
+    assert too_long(lines, MODULE_LINES, LONGER_MODULES) == {}
+    assert short_enough(lines, MODULE_LINES, LONGER_MODULES) == []
+
+
+def test_modules_of_tests_and_benchmarks_have_400_lines_at_most() -> None:
+    lines = modules(*AROUND)
+
+    assert len(lines) > 150
+    assert too_long(lines, MODULE_LINES, LONGER_TESTS) == {}
+    assert short_enough(lines, MODULE_LINES, LONGER_TESTS) == []
+
+
+def test_functions_of_the_product_have_60_lines_at_most() -> None:
+    lines = functions(*PRODUCT)
+
+    assert len(lines) > 1000
+    assert too_long(lines, FUNCTION_LINES, LONGER_FUNCTIONS) == {}
+    assert short_enough(lines, FUNCTION_LINES, LONGER_FUNCTIONS) == []
+
+
+def test_functions_of_tests_and_benchmarks_have_60_lines_at_most() -> None:
+    lines = functions(*AROUND)
+
+    assert len(lines) > 1000
+    assert too_long(lines, FUNCTION_LINES, LONGER_TEST_FUNCTIONS) == {}
+    assert short_enough(lines, FUNCTION_LINES, LONGER_TEST_FUNCTIONS) == []
