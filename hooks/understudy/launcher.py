@@ -1,7 +1,7 @@
-"""A thread that starts processes for others, and lives as long as this process does.
+"""A thread that starts processes on behalf of other threads, and lives as long as this process.
 
-The kernel counts the parent that PR_SET_PDEATHSIG watches by thread: a JVM started from a worker thread of the script's would be
-killed when that thread ends. Started from here it dies with the process.
+The kernel ties PR_SET_PDEATHSIG to the thread that forked: a JVM started from a worker thread of the script would be killed when
+that thread ends. Started from here it dies with the process.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class _Launcher:
-    """Of one process: what a fork has of its parent's threads is the one that forked."""
+    """Serves one process: a fork keeps only the thread that forked."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        # A daemon: it must not keep a process alive whose script has ended. It waits here until the process is gone.
+        # A daemon: it must not keep alive a process whose script has ended.
         threading.Thread(target=self._work, name="understudy-launcher", daemon=True).start()
 
     def run(self, make: Callable[[], T]) -> T:

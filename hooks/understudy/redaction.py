@@ -1,20 +1,20 @@
-"""What may leave the process of a driver or a supervisor as text: short, and without secrets.
+"""Shortens texts that leave the process of a driver or a supervisor, and masks secrets in them.
 
-A script's errors quote what they like: a megabyte of rows, a JDBC URL with its password, a signed link. They end up in documents,
-which hold 1 MiB, in Events, in logs and in ``understudy status``, where more people look than may know a password.
+An error of a script may quote a megabyte of rows, a JDBC URL with its password, a signed link. Such texts end up in documents,
+which hold 1 MiB, in Events, in logs and in ``understudy status``, which more people read than may know a password.
 
-*Not* guaranteed: that every secret is found. A value is masked for what its name or its form says; a bare word is a word.
+*Not* guaranteed: that every secret is found. A value is masked because of its name or its form; a bare word stays.
 """
 
 from __future__ import annotations
 
 import re
 
-#: What stands in place of a secret.
+#: Stands in place of a secret.
 MASK = "***"
-#: No text that is handed on is longer, in characters.
+#: The longest text that is handed on, in characters.
 LONGEST = 2000
-#: A secret that begins before the cut is masked if it ends within so many characters after it.
+#: A secret that begins before the cut is masked if it ends within this many characters after it.
 _OVERLAP = 4096
 
 _VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s&;"'<>]+)"""
@@ -23,7 +23,7 @@ _NAME = (
     "passw(?:or)?d|pwd|passphrase|secret|api[_.-]?key|access[_.-]?key|account[_.-]?key|private[_.-]?key"
     "|fs[.]azure[.]sas|sasl[.]jaas"
 )
-#: Words that also mean something else ("unexpected token: )"): only in front of `=` or as a quoted key, and of a longer value.
+#: Words that also mean something else ("unexpected token: )"): only before `=` or as a quoted key, and with a longer value.
 _ALSO_A_WORD = "token|credentials?|signature|auth"
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -53,7 +53,7 @@ _USERINFO = _RULES[1]
 
 
 def presentable(text: str) -> str:
-    """At most ``LONGEST`` characters of it and a word on how many there were, secrets masked."""
+    """Mask secrets and keep at most ``LONGEST`` characters. A text that was cut says how long it was."""
     masked = text[: LONGEST + _OVERLAP]
     for pattern, replacement in _RULES:
         masked = pattern.sub(replacement, masked)
@@ -63,6 +63,6 @@ def presentable(text: str) -> str:
 
 
 def presentable_location(location: str) -> str:
-    """A path or URL as it is, but for a password in it. It is compared with others and opened: nothing is cut."""
+    """Mask a password in a path or URL and keep the rest: it is opened, and compared with others."""
     pattern, replacement = _USERINFO
     return pattern.sub(replacement, location)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from understudy import lead
+from understudy import leadership
 from understudy.clock import instant
 from understudy.driver.ending import LOST, Ending, Outcome
 from understudy.driver.fence_check import FenceCheck
@@ -104,7 +104,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outco
     prepare(spec, alive, check, attached)
     install(stage, gate_client, spec.checkpoints, tuned=spec.tune)
     accumulators.install(lambda: rehearsals.playing)
-    lead.install(Leading(gate_client))
+    leadership.install(Leading(gate_client))
     make_importable(spec.submit)
     if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does

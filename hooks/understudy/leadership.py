@@ -1,6 +1,6 @@
-"""What a script may ask of the replica that runs it. Nothing requires it: a script that never asks is held and fenced all the same.
+"""What a script may ask of the replica that runs it. A script that never asks is held and fenced all the same.
 
-It is for what understudy cannot see: requests to services, files that Python writes, a model that is pushed to a registry.
+It is for effects that understudy cannot see: requests to services, files that Python writes, a model that is pushed to a registry.
 
     with understudy.current().step() as token:
         requests.post(url, json=report, headers={"Fencing-Token": str(token)})
@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
-class Lead(Protocol):
+class Leadership(Protocol):
     """``epoch`` is the leader's, 0 on a standby. ``token`` grows with every start of a driver that leads, over all replicas; 0 on a
     standby. A service that keeps the highest token it has seen, and refuses lower ones, is fenced.
     """
@@ -32,14 +32,14 @@ class Lead(Protocol):
 
         A leader that is told to stop waits for a block that has begun, for as long as ``--stop-patience`` says (in a
         ``foreachBatch`` only if that one usually ends within it). *Not* guaranteed: that a block runs once. A successor's script
-        begins at its first line, and a leader that is frozen in a block goes on with it when it thaws; the token is for whoever
-        must not mind.
+        begins at its first line, and a leader that is frozen in a block goes on with it when it thaws. A service that must not
+        be called twice compares tokens.
         """
         ...
 
 
-class _Alone:
-    """Under plain Python or spark-submit there is nobody else: every script leads."""
+class _WithoutReplicas:
+    """Under plain Python or spark-submit every script leads: there is no other replica."""
 
     leads = True
     epoch = 0
@@ -50,15 +50,15 @@ class _Alone:
         yield 0
 
 
-_lead: Lead = _Alone()
+_leadership: Leadership = _WithoutReplicas()
 
 
-def current() -> Lead:
-    """The lead as it stands now; ask again rather than keep an answer."""
-    return _lead
+def current() -> Leadership:
+    """The leadership as it stands now; ask again rather than keep an answer."""
+    return _leadership
 
 
-def install(lead: Lead) -> None:
+def install(leadership: Leadership) -> None:
     """The driver's call, before the script's first line."""
-    global _lead  # noqa: PLW0603 - one process runs one script
-    _lead = lead
+    global _leadership  # noqa: PLW0603 - one process runs one script
+    _leadership = leadership
