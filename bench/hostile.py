@@ -253,9 +253,7 @@ def main() -> int:
             flights.run()
             watch.start()
             while time.monotonic() < began + calm:
-                flights.wait_for(
-                    lambda: any(map(flights.ready, flights.standbys())), 240, "no standby is ready"
-                )
+                flights.wait_for(lambda: any(map(flights.ready, flights.standbys())), 240, "no standby is ready")
                 time.sleep(choose.uniform(0, 20))  # anything may be under way
                 kind = choose.choice(kinds)
                 with suppress(kills.NotThere):

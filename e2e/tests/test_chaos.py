@@ -125,9 +125,7 @@ def test_a_document_is_harmed(flights: FlightsDeployment, which: str, harm: str)
         case "lock":
             flights.wait_for(lambda: granted(flights), "its holder to write it again", 30)
         case "job":
-            flights.wait_for(
-                lambda: bool(told(flights, "DocumentNotWritten", name, at)), "its leader to miss it", 90
-            )
+            flights.wait_for(lambda: bool(told(flights, "DocumentNotWritten", name, at)), "its leader to miss it", 90)
         case _ if harm == "corrupted":
             flights.delete(standby(flights))
             flights.wait_for(

@@ -201,7 +201,9 @@ class TestWhatHoldsData:
     @patient
     @any_stack
     def test_is_what_replicas_look_for(self, stack: Settings) -> None:
-        found = {(each["kind"], each["metadata"]["name"]) for each in [*ha_objects(stack), *persistent_volume_claims(stack)]}
+        found = {
+            (each["kind"], each["metadata"]["name"]) for each in [*ha_objects(stack), *persistent_volume_claims(stack)]
+        }
         ids = stack.job.names
         store = (
             {("PersistentVolumeClaim", f"{stack.job.cluster}-objects")} if stack.bucket.kind == "incluster" else set()

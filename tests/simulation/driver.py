@@ -286,7 +286,9 @@ class SimulatedDriver:
             if self._granted.is_set():
                 return
             good = self.world.chance.random() < self.world.rehearses
-            self._tell(RehearsalReport("job.py:1", good, "live" if good else "", rounds, 0.1, "" if good else "no data"))
+            self._tell(
+                RehearsalReport("job.py:1", good, "live" if good else "", rounds, 0.1, "" if good else "no data")
+            )
 
     async def _claim(self) -> None:
         while True:

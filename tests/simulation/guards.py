@@ -92,7 +92,9 @@ def find(name: str) -> Marker:
     """Raises ``NoGuard`` unless there is exactly one."""
     found = _by_name().get(name, [])
     if len(found) != 1:
-        raise NoGuard(f"{len(found)} guards are called {name}; there has to be one, with `# guard: {name}` at its statement")
+        raise NoGuard(
+            f"{len(found)} guards are called {name}; there has to be one, with `# guard: {name}` at its statement"
+        )
     return found[0]
 
 

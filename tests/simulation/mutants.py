@@ -113,7 +113,12 @@ MUTANTS: tuple[Mutant, ...] = (
         kinds=_HARM,
         by=3,
     ),
-    _mutant("missing is not free where something was granted before", ("missing-lock-is-waited-for", Never()), kinds=_GONE, by=1),
+    _mutant(
+        "missing is not free where something was granted before",
+        ("missing-lock-is-waited-for", Never()),
+        kinds=_GONE,
+        by=1,
+    ),
     _mutant(
         "a lock that is gone is taken again",
         ("lost-lock-is-taken-again", Instead("case None | Corrupt() | Buried() | Unwritten() if state.granted:")),
@@ -163,7 +168,11 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant("a driver is reaped before its lock is released", ("reaped-before-release", AfterTheNext()), by=351),
     _mutant("a seat has one driver", ("one-driver", Instead("if self.seat.driver is None:")), by=1170),
     # tokens and documents
-    _mutant("every start of a driver has an attempt of its own", ("attempt-per-start", Instead("token = Token(epoch, 1)")), by=4),
+    _mutant(
+        "every start of a driver has an attempt of its own",
+        ("attempt-per-start", Instead("token = Token(epoch, 1)")),
+        by=4,
+    ),
     _mutant("a lower token does not write the job's document", ("lower-token-writes-no-job", Never()), by=320),
     _mutant(
         "a job that has ended stays ended",

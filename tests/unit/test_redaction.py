@@ -100,7 +100,9 @@ def test_what_a_driver_says_is_cut_and_masked_at_both_ends() -> None:
     assert isinstance(heard, Ended)
     assert len(heard.error) < 2100
     assert SECRET not in heard.error
-    standing = decode(encode(RehearsalReport("job.py:3", rehearsed=False, how="", rounds=0, seconds=0.0, reason=ended.error)))
+    standing = decode(
+        encode(RehearsalReport("job.py:3", rehearsed=False, how="", rounds=0, seconds=0.0, reason=ended.error))
+    )
     assert isinstance(standing, RehearsalReport)
     assert SECRET not in standing.reason
 

@@ -282,7 +282,9 @@ def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_p
     on(tmp_path, script)
 
 
-@pytest.mark.parametrize("message", [RehearsalReport("job.py:3", True, "live", 1, 1.0), Started(1, 0.0, 0.1), Roots(["/r"])])
+@pytest.mark.parametrize(
+    "message", [RehearsalReport("job.py:3", True, "live", 1, 1.0), Started(1, 0.0, 0.1), Roots(["/r"])]
+)
 def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_path: Path, message: Message) -> None:
     async def script(bench: Bench) -> None:
         replica = bench.replica

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +94,11 @@ def test_a_gate_that_is_cut_short_is_none(length: int) -> None:
 
 def counts(vector: Vector) -> Counts:
     last, first = vector["last"], vector["first"]
-    numbers = [vector[each] for each in ("accepted", "refused", "unknown", "commits")]
+    plain = Counts(vector["accepted"], vector["refused"], vector["unknown"], vector["commits"])
     if last is None:
-        return Counts(*numbers)
-    return Counts(
-        *numbers,
+        return plain
+    return replace(
+        plain,
         committed_at=last["at_ms"] / 1000,
         committed_batch=last["batch"],
         committed_token=last["token"],
@@ -180,9 +181,7 @@ def plant(root: Path, data: bytes) -> Path:
 
 
 def of(fields: Vector) -> Claim:
-    return Claim(
-        Token.from_int(fields["token"]), fields["holder"], fields["cluster"], fields["job"], fields["lock"]
-    )
+    return Claim(Token.from_int(fields["token"]), fields["holder"], fields["cluster"], fields["job"], fields["lock"])
 
 
 @pytest.mark.parametrize("vector", vectors("claim.json", valid=True))

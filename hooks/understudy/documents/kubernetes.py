@@ -248,7 +248,11 @@ class KubernetesDocumentStore:
 
     def _bare(self, stored: Json) -> bool:
         annotations = stored["metadata"].get("annotations") or {}
-        return NONCE_ANNOTATION not in annotations and not self._shape.entries(stored) and not self._shape.has_leader(stored)
+        return (
+            NONCE_ANNOTATION not in annotations
+            and not self._shape.entries(stored)
+            and not self._shape.has_leader(stored)
+        )
 
     def _document(self, name: str, stored: Json) -> Document | None:
         if self._bare(stored):

@@ -159,7 +159,9 @@ class Rehearsals:
             self._wake.clear()
         if self._mode == "off":
             self._say(
-                RehearsalReport(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
+                RehearsalReport(
+                    self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off"
+                )
             )
             return
         done = 0
@@ -198,7 +200,9 @@ class Rehearsals:
     def _only_held(self, outdated: str = "") -> None:
         reason = f"held at {self._held}, not rehearsed"
         self._say(
-            RehearsalReport(self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=outdated)
+            RehearsalReport(
+                self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=outdated
+            )
         )
 
     def _only_look(self) -> None:

@@ -44,11 +44,11 @@ def path_of(gate: Path) -> Path:
 
 
 class Slot(NamedTuple):
-    """``started`` in clock ticks since the boot. ``pid`` 0: never taken."""
+    """``started`` in clock ticks since the boot. ``active`` is the count. ``pid`` 0: the slot was never taken."""
 
     pid: int
     started: int
-    count: int
+    active: int
 
 
 def shared(page: Readable) -> int:

@@ -78,9 +78,7 @@ def encode(counts: Counts, sequence: int = 0) -> bytes:
     first = counts.first or Commit(0, "", 0)
     root = first.root.encode(errors="replace")[: PAGE - _ROOT_AT].decode(errors="ignore").encode()
     at_ms = round(counts.committed_at * 1000)
-    head = _HEAD.pack(
-        MAGIC, VERSION, sequence, counts.accepted, counts.refused, counts.unknown, counts.commits
-    )
+    head = _HEAD.pack(MAGIC, VERSION, sequence, counts.accepted, counts.refused, counts.unknown, counts.commits)
     commits = _COMMITS.pack(
         at_ms, counts.committed_batch if at_ms else 0, counts.committed_token, first.token, first.batch, len(root)
     )
