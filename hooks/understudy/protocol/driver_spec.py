@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from understudy.errors import EnvironmentProblem
+from understudy.protocol import typed
+
 #: The specification, as JSON.
 SPEC_VARIABLE = "UNDERSTUDY_DRIVER"
 #: Two descriptors, ``channel,proof-of-life``.
@@ -60,4 +63,12 @@ class DriverSpec:
 
     @classmethod
     def decode(cls, text: str) -> DriverSpec:
-        return cls(**json.loads(text))
+        """Raises ``EnvironmentProblem`` that names the field which is missing, unknown or of another type."""
+        try:
+            return typed.build(cls, json.loads(text))
+        except (ValueError, AttributeError) as cause:
+            raise EnvironmentProblem(
+                f"this is no specification of a driver: {cause}",
+                where=SPEC_VARIABLE,
+                remedy="Start scripts with understudy run",
+            ) from cause

@@ -1,9 +1,9 @@
-"""What a supervisor and its driver say to each other: typed JSON lines over a socketpair.
+"""Messages between a supervisor and its driver: JSON lines over a socketpair, with checked types.
 
-One line is one message: ``{"say": "Granted", "token": 30064771073}``. A line that cannot be understood is an error and never
-ignored: both ends come from one installation, so a stranger's line means that something else holds the descriptor.
+One line is one message: ``{"message": "Granted", "token": 30064771073}``. A line that is no message is an error and never ignored: both
+ends come from one installation, so a field that is missing, unknown or of another type means that something else holds the descriptor.
 
-Both ends cut texts to ``redaction.LONGEST`` characters and mask secrets in them: what a driver says ends up in documents and logs.
+Both ends cut texts to ``redaction.LONGEST`` characters and mask secrets in them: what a driver reports ends up in documents and logs.
 Neither end reads a line of more than ``LONGEST_LINE`` bytes.
 """
 
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, get_args
 
 from understudy.errors import EnvironmentProblem
+from understudy.protocol import typed
 from understudy.redaction import presentable, presentable_location
 
 #: No line is longer, in bytes. Texts are cut far below that; what may be long is a list of directories.
@@ -33,21 +34,21 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Supervisor → driver: nothing may be written any more, and the gate will not open again; what still runs is about to be killed."""
+    """Supervisor → driver: the gate is closed for good, and what still runs is about to be killed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PauseRehearsals:
-    """Supervisor → driver: the leader is about to go, so rehearse nothing for ``seconds``; its lock is free before they are over."""
+    """Supervisor → driver: rehearse nothing for ``seconds``. The leader is about to release its lock, within that time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """Supervisor → driver: start no further batch, and say ``Suspended`` when none is running, or after ``patience`` seconds."""
+    """Supervisor → driver: start no further batch; answer ``Suspended`` when none is running, or after ``patience`` seconds."""
 
     patience: float
 
@@ -71,7 +72,7 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Driver → supervisor: a JVM is up, has mapped the gate and reads the same clocks."""
+    """Driver → supervisor: a JVM is up, has mapped the gate and reads the same clocks. ``jvm`` is its pid."""
 
     spark: str
     jvm: int
@@ -81,9 +82,9 @@ class Attached:
 class RehearsalReport:
     """Driver → supervisor: how ready this driver is.
 
-    ``held`` says where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
-    empty), ``reason`` why not. ``outdated`` names what the script has read and has changed since. ``queries``: how many of them
-    were rehearsed.
+    ``held`` is where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
+    empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the script has read and
+    what has changed since. ``queries`` counts those that were rehearsed.
     """
 
     held: str
@@ -98,14 +99,14 @@ class RehearsalReport:
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Driver → supervisor: every directory that this driver's queries hold claims of (checkpoints and sinks)."""
+    """Driver → supervisor: all directories that this driver's queries hold claims of (checkpoints and sinks)."""
 
     roots: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRefused:
-    """Driver → supervisor: a root holds a claim that ours cannot pass. ``owner``: whose it is, in words, or empty."""
+    """Driver → supervisor: a root holds a claim that ours cannot pass. ``owner`` describes who holds it, or is empty."""
 
     root: str
     reason: str
@@ -115,21 +116,21 @@ class ClaimRefused:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Driver → supervisor: something that the user would rather know now."""
+    """Driver → supervisor: a warning for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """Driver → supervisor: a takeover begins to claim and start that many deferred queries; ``Started`` follows."""
+    """Driver → supervisor: a takeover begins to claim and start this many deferred queries; ``Started`` follows."""
 
     queries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Driver → supervisor: so many queries of a leader's script run. Said when it changes.
+    """Driver → supervisor: this many queries of a leader's script run. Sent when it changes.
 
     ``failed``: by name, the first line of what ended a query that was not started again.
     """
@@ -140,7 +141,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Driver → supervisor: every deferred query was started, ``seconds`` after the grant (``claimed`` of them for claims)."""
+    """Driver → supervisor: all deferred queries were started, ``seconds`` after the grant (``claimed`` of them for claims)."""
 
     queries: int
     claimed: float
@@ -158,7 +159,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class StaleSnapshot:
-    """Driver → supervisor: it stood by, took over, and fails before its first commit on something that changed meanwhile."""
+    """Driver → supervisor: it took over as a standby, and failed before its first commit on something that had changed meanwhile."""
 
     reason: str
 
@@ -179,10 +180,10 @@ class StillRunning:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Driver → supervisor: the script ended, and every thread of its that is no daemon. ``code`` as the shell would see it, and not
-    0 if a query failed; ``asked`` is false if it never wrote anything.
+    """Driver → supervisor: the script ended, and all its threads that are no daemons.
 
-    ``fatal``: understudy itself refused the script, and starting it again would change nothing.
+    ``code`` as a shell would see it, and not 0 if a query failed. ``asked`` is false if the script never tried to write. ``fatal``:
+    understudy itself refused the script, and starting it again would change nothing.
     """
 
     code: int
@@ -191,7 +192,7 @@ class Ended:
     fatal: bool = False
 
 
-Message = (
+Message: TypeAlias = (
     Granted
     | Revoked
     | PauseRehearsals
@@ -213,51 +214,40 @@ Message = (
     | Ended
 )
 
-_KINDS: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        Granted,
-        Revoked,
-        PauseRehearsals,
-        Suspend,
-        Reclaim,
-        Hello,
-        Attached,
-        RehearsalReport,
-        Roots,
-        ClaimRefused,
-        Advice,
-        Starting,
-        Started,
-        Running,
-        Committed,
-        StaleSnapshot,
-        Suspended,
-        StillRunning,
-        Ended,
-    )
-}
-
+#: The field that names the kind.
+_KIND = "message"
+_KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 #: Fields that name directories: they are compared with others, so they are not cut.
 _LOCATIONS = frozenset({"root", "roots"})
 
 
 def encode(message: Message) -> bytes:
-    """One line. Texts in it may be shorter than they were, and without secrets."""
-    return json.dumps({"say": type(message).__name__, **_presentable(asdict(message))}).encode() + b"\n"
+    """Write one line. Texts in it may be shorter than they were, and without secrets."""
+    return json.dumps({_KIND: type(message).__name__, **_presentable(asdict(message))}).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
+    """Read one line. Raises ``EnvironmentProblem`` that names the field which is missing, unknown or of another type."""
     try:
-        body = json.loads(line)
-        kind = _KINDS[body.pop("say")]
-        return kind(**_presentable(body))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
+        return _decode(json.loads(line))
+    except (ValueError, RecursionError) as cause:
         shown = presentable(repr(line[:80]))
         raise EnvironmentProblem(
-            f"a line that is no message: {shown}", where="driver channel", remedy="Update both ends together"
+            f"a line that is no message ({presentable(str(cause))}): {shown}",
+            where="driver channel",
+            remedy="Update both ends together",
         ) from cause
+
+
+def _decode(body: object) -> Message:
+    if not isinstance(body, dict):
+        raise ValueError("no JSON object")  # noqa: TRY004 - what is read is wrong, not what was passed
+    name = body.pop(_KIND, None)
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(f"{_KIND}: {name!r} is none")
+    return typed.build(kind, _presentable(body))
 
 
 def _presentable(body: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""Builds a dataclass from a JSON object, with the type of every field checked.
+
+What messages and specifications need, and no more: fields are str, bool, int, float, or a list or dict of those with str keys. Types
+are exact, as JSON means them: true is no number, and a whole number is a float too. A field that is unknown is refused. Decision 41
+says why this is no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+def build(kind: type[T], body: Mapping[str, object]) -> T:
+    """Make a ``kind`` of ``body``. Raises ``ValueError`` that names the field which is missing, unknown or of another type."""
+    annotations, required = _declared(cast("Hashable", kind))
+    for name in required:
+        if name not in body:
+            raise ValueError(f"{kind.__name__} lacks {name}")
+    for name, value in body.items():
+        if name not in annotations:
+            raise ValueError(f"{kind.__name__} has no field {name}")
+        if not _fits(value, annotations[name]):
+            raise ValueError(f"{kind.__name__}.{name} is {_named(annotations[name])}, not {_json_type(value)}")
+    return kind(**body)
+
+
+@cache
+def _declared(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The annotations of all fields, and the names of those without a default."""
+    hints = get_type_hints(kind)
+    declared = fields(kind)
+    optional = {item.name for item in declared if item.default is not MISSING or item.default_factory is not MISSING}
+    return hints, tuple(item.name for item in declared if item.name not in optional)
+
+
+def _fits(value: object, annotation: Any) -> bool:
+    if get_origin(annotation) is list:
+        (item,) = get_args(annotation)
+        return isinstance(value, list) and all(_fits(each, item) for each in value)
+    if get_origin(annotation) is dict:
+        _, item = get_args(annotation)  # JSON's keys are texts
+        return isinstance(value, dict) and all(_fits(each, item) for each in value.values())
+    return type(value) is annotation or (annotation is float and type(value) is int)
+
+
+def _named(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) and not get_args(annotation) else str(annotation)
+
+
+def _json_type(value: object) -> str:
+    return "null" if value is None else type(value).__name__
