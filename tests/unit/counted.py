@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 from understudy.fencing.counters import CountersPage
+from understudy.protocol.counters import Counts, encode
 
 
 def page(path: Path, *, refused: int = 0, committed_ms: int = 0) -> CountersPage:
     made = CountersPage.create(path)
     with path.open("r+b") as out:
-        for at, value in ((24, refused), (64, committed_ms)):
-            out.seek(at)
-            out.write(struct.pack("<Q", value))
+        out.write(encode(Counts(refused=refused, committed_at=committed_ms / 1000, committed_batch=0)))
     return made

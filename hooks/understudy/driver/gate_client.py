@@ -19,6 +19,7 @@ from understudy.clock import instant
 from understudy.errors import LeadershipLost
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateReader
+from understudy.protocol.activity import path_of as activity_of
 from understudy.protocol.gate import State
 from understudy.protocol.token import Token
 
@@ -56,7 +57,7 @@ class GateClient:
         self, gate: Path, script: Path, on_held: Callable[[str], None], check: Callable[[Any], None] = lambda _: None
     ) -> None:
         self._reader = GateReader(gate)
-        self._activity = Activity(gate.with_name(gate.name + ".activity"))
+        self._activity = Activity(activity_of(gate))
         self._script = str(script)
         self._on_held = on_held
         self.check = check

@@ -17,6 +17,7 @@ from understudy.errors import UnderstudyError
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateWriter
 from understudy.processes import Alive, catches, go_like_me, kill_all, may_lower_priority, members, oom_kills
+from understudy.protocol.activity import path_of as activity_of
 from understudy.protocol.driver_spec import CHANNEL_VARIABLE, HOLDER_VARIABLE, SPEC_VARIABLE, DriverSpec
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import LONGEST_LINE, Attached, Ended, Message, Revoked, decode, encode
@@ -64,7 +65,7 @@ class DriverProcess:
         self._loop = asyncio.get_running_loop()
         self._low, self._expendable = spec.low_priority and may_lower_priority(), spec.low_priority
         self._oom_kills = oom_kills()
-        self._activity = Activity(gate.path.with_name(gate.path.name + ".activity"), create=True)
+        self._activity = Activity(activity_of(gate.path), create=True)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._socket = ours
