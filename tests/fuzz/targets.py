@@ -20,9 +20,12 @@ from understudy.fencing.claim import standing_claim
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
+from understudy.protocol import claim as claim_json
+from understudy.protocol import counters as counters_page
 from understudy.protocol import gate as gate_page
 from understudy.protocol import messages
 from understudy.protocol.claim import Claim
+from understudy.protocol.counters import PAGE, Commit, Counts
 from understudy.protocol.messages import Granted
 from understudy.protocol.names import LEADER_ANNOTATION
 from understudy.protocol.strict_json import parse
@@ -32,6 +35,7 @@ JOB = Job("flights", "flights.py", Status.RUNNING, Token(3, 2), Token(3, 1), "h"
 RUNS = Runs("two", 1.5, 7, 0.0, (PastRun("one", "FINISHED", 1.0),))
 REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
 CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
+COUNTS = Counts(3, 1, 2, 1, 1.5, 41, 7 << 32, Commit(7 << 32, "file:/c", 41))
 _GRANT = GrantEntry(3, "h", "n", released=True, successor="g")
 _CONTENT = Content(leader=LeaderRecord("h", 15.0, "then", "then", 3))
 
@@ -150,14 +154,40 @@ def lease(data: bytes) -> None:
         assert is_no_free_lock(LeaseShape(), {"metadata": {**METADATA, "annotations": {}}, "spec": spec})
 
 
+def root_claim(data: bytes) -> None:
+    try:
+        found = claim_json.decode(data)
+    except DocumentUnreadable:
+        return
+    assert claim_json.decode(codec.canonical(found.to_body()).encode()) == found
+
+
 def gate(data: bytes) -> None:
-    raw = data[:80].ljust(80, b"\0")
-    found = gate_page.decode(raw)
-    assert found is None or isinstance(found.state, gate_page.State)
+    found = gate_page.decode(data)
+    assert found is None or gate_page.decode(gate_page.encode(found, 2)) == found
+
+
+def counters(data: bytes) -> None:
+    found = counters_page.decode(data[:PAGE].ljust(PAGE, b"\0"))
+    assert found is None or found.first is None or found.first.token > 0
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (stored_document, grant, job, run, claim, replica, message, annotation, lease, gate)
+    each.__name__: each
+    for each in (
+        stored_document,
+        grant,
+        job,
+        run,
+        claim,
+        replica,
+        message,
+        annotation,
+        lease,
+        root_claim,
+        gate,
+        counters,
+    )
 }
 
 SEEDS: dict[str, bytes] = {
@@ -170,5 +200,7 @@ SEEDS: dict[str, bytes] = {
     "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),
+    "root_claim": codec.canonical(CLAIM.to_body()).encode(),
     "gate": gate_page.encode(gate_page.View(gate_page.State.OPEN, Token(3, 2)), 2),
+    "counters": counters_page.encode(COUNTS)[:160],
 }

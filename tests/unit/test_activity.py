@@ -1,4 +1,4 @@
-"""Who counts the user's code that runs: every process for itself, and nobody for a dead one."""
+"""Each process counts the user code that it runs; a dead process counts nothing."""
 
 from __future__ import annotations
 

@@ -220,12 +220,12 @@ def test_a_claim_whose_answer_got_lost_is_settled(fault: Fault, before: Claim | 
     asyncio.run(run())
 
 
-def test_nobody_knows_means_an_error_and_claiming_again_settles_it() -> None:
+def test_an_unknown_outcome_is_an_error_and_claiming_again_settles_it() -> None:
     async def run() -> None:
         server = MemoryServer()
         store = MemoryDocumentStore(server)
         store.inject(*[Fault.DELAYED] * 4)
-        with pytest.raises(DocumentError, match="nobody knows"):
+        with pytest.raises(DocumentError, match="it is unknown whether"):
             await claim(store, NAME, OURS)
         server.land()
         assert isinstance(await claim(store, NAME, OURS), Repeated)
@@ -246,7 +246,7 @@ def test_an_unreachable_backend_is_an_error() -> None:
 
 
 class Overtaken(MemoryDocumentStore):
-    """Somebody else's claim lands between this client's reading and its writing, for as long as there is one."""
+    """Another claim lands between this client's reading and its writing, for as long as there is one."""
 
     def __init__(self, server: MemoryServer, others: list[Claim]) -> None:
         super().__init__(server)
@@ -414,7 +414,7 @@ def test_a_root_on_a_disk_that_hangs_leaves_no_floor(tmp_path: Path) -> None:
     async def run() -> None:
         (tmp_path / "_understudy").mkdir()
         fifo = tmp_path / "_understudy" / "claim@1"
-        os.mkfifo(fifo)  # hangs whoever opens it
+        os.mkfifo(fifo)  # opening it hangs
         with pytest.raises(DocumentError, match="within"):
             await floor(MemoryDocumentStore(MemoryServer()), NAME, [tmp_path], within=0.05)
         os.close(os.open(fifo, os.O_RDWR))

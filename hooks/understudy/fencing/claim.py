@@ -114,14 +114,14 @@ async def claim(store: DocumentStore, name: str, own: Claim) -> Claimed | Repeat
             case Conflict():
                 continue
             case Unknown(cause):
-                raise DocumentError(f"nobody knows whether the claim landed: {cause}", where=name)
+                raise DocumentError(f"it is unknown whether the claim landed: {cause}", where=name)
     raise DocumentError(
-        f"lost {_ROUNDS} races in a row", where=name, remedy="Who else writes this document all the time?"
+        f"lost {_ROUNDS} races in a row", where=name, remedy="Find what else writes this document all the time"
     )
 
 
 def local_root_claim(root: Path) -> Claim | None:
-    """The claim in a checkpoint or sink root on a local disk; ``None`` if nobody claimed it. Blocks.
+    """The claim in a checkpoint or sink root on a local disk; ``None`` if it was never claimed. Blocks.
 
     Raises ``DocumentUnreadable`` for a claim that cannot be understood, ``DocumentError`` when the disk does not give it.
     """
@@ -169,6 +169,6 @@ def is_new(name: str, document: Document | None, floor_epoch: int) -> bool:
         raise DocumentEmptied(
             f"{what}, but an epoch of at least {floor_epoch} was granted before",
             where=name,
-            remedy="Restore it, or let its live holder write it again; nobody else may take it for free",
+            remedy="Restore it, or let its live holder write it again; no other replica may take it for free",
         )
     return True

@@ -55,7 +55,7 @@ class GateWriter:
 
 
 class GateReader:
-    """A driver's end. Once it has read REVOKED it reads nothing else, whatever the page shows later."""
+    """A driver's end. Once it has read REVOKED it reads nothing else, even if the page changes later."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:

@@ -3,7 +3,7 @@
 A driver is several processes: its Python, the JVM, and what the script forks. Each counts in its own slot (``fencing/activity.py``,
 ``ActivityPage.java``), so that a child neither overwrites its parent's count nor keeps the driver busy once it is dead.
 
-Layout, little-endian, 4096 bytes, beside the gate (``<gate>.activity``), zeroed by the supervisor:
+Layout, little-endian, 4096 bytes, next to the gate (``<gate>.activity``), zeroed by the supervisor:
 
 ====== ======= =========================================================================================
 offset type    meaning
