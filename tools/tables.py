@@ -1,14 +1,16 @@
-"""Tables that are written from what they describe; tests/infra fails when one is not up to date.
+"""Tables that are generated from what they describe. tests/infra and tests/unit fail when one is out of date.
 
 .venv/bin/python -m tools.tables        writes them:
 
 values in each chart's README, from its schema (what a value means) and its values.yaml (what it is by default);
 keys of the bundle in docs/bundle.md, from Pulumi.yaml
+the index of docs/decisions, from the title, date and status of each page
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,16 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 CHARTS = ROOT / "charts"
 BUNDLE = ROOT / "docs" / "bundle.md"
+DECISIONS = ROOT / "docs" / "decisions"
+
+_ABOUT_DECISIONS = """# Decisions
+
+A decision that is not obvious has a page: context, decision, consequences, with a date and a status. A decision is never changed later; a
+newer one supersedes it. The wording may improve. `python -m tools.tables` writes this list.
+
+| | decision | date | status |
+| --- | --- | --- | --- |
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,18 @@ def with_keys() -> str:
     return _replaced(BUNDLE, "keys", "key", rows)
 
 
+def with_decisions() -> str:
+    """docs/decisions/README.md as it should be."""
+    rows = []
+    for page in sorted(DECISIONS.glob("[0-9]*.md")):
+        found = re.match(r"# (\d+)\. (.+)\n\nDate: (.+)\nStatus: (.+)\n", page.read_text(encoding="utf-8"))
+        if found is None:
+            raise ValueError(f"{page}: a decision begins with its number and title, Date: and Status:")
+        number, title, date, status = found.groups()
+        rows.append(f"| {number} | [{title}]({page.name}) | {date} | {status} |\n")
+    return _ABOUT_DECISIONS + "".join(rows)
+
+
 def _replaced(page: Path, what: str, first: str, rows: Iterable[tuple[str, str, str]]) -> str:
     begin, end = f"<!-- {what}: written by tools/tables.py -->", f"<!-- end of {what} -->"
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
@@ -94,3 +118,5 @@ if __name__ == "__main__":
         print(each.readme)
     BUNDLE.write_text(with_keys(), encoding="utf-8")
     print(BUNDLE)
+    (DECISIONS / "README.md").write_text(with_decisions(), encoding="utf-8")
+    print(DECISIONS / "README.md")
