@@ -5,19 +5,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shlex
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-import typer.core
-import typer.main
 
 import understudy
-from understudy import errors
-from understudy.cli.main import app
-from understudy.cli.run import default_ha_dir
 
 HOUSE = Path(__file__).parents[2]
 LOCKS = sorted((HOUSE / "requirements").glob("*.txt"))
@@ -187,19 +181,6 @@ def test_modules_have_400_lines_at_most() -> None:
     assert LONGER_THAN_400.keys() <= longer.keys(), "it is short enough now: take it out of the list"
 
 
-def test_what_the_readme_tells_an_ordinary_user_to_run_can_be_run_by_one() -> None:
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    readme = (HOUSE / "README.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^    \.venv/bin/understudy ([a-z]+)(.*)$", readme, re.MULTILINE)
-
-    assert {command for command, _ in lines} >= {"run", "status"}
-    for command, words in lines:
-        given = group.commands[command].make_context(command, shlex.split(words)).params
-        place = given["ha_dir"] or default_ha_dir()
-        assert place.is_relative_to(Path.home()), f"understudy {command}{words}: {place} is not for everybody to write"
-
-
 def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
     text = (HOUSE / "Makefile").read_text(encoding="utf-8")
 
@@ -207,40 +188,7 @@ def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
         assert newer not in text
 
 
-def test_every_make_target_the_documents_name_exists() -> None:
-    targets = set(re.findall(r"^([a-z0-9-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    pages = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *(HOUSE / "docs").rglob("*.md")]
-
-    for page in pages:
-        named = set(re.findall(r"(?:^|`)make ([a-z0-9-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
-        assert named <= targets, page
-
-
-def test_every_link_between_documents_leads_somewhere() -> None:
-    rooms = ("docs", "requirements", "hooks/image", "charts", "e2e")
-    for page in [*HOUSE.glob("*.md"), *(page for room in rooms for page in (HOUSE / room).rglob("*.md"))]:
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).exists(), f"{page}: {link}"
-
-
 def test_ci_and_the_tools_can_be_run() -> None:
     image = [HOUSE / "hooks" / "image" / name for name in ("build", "check", "packages", "slim", "understudy-entry")]
     for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh"), *image]:
         assert os.access(script, os.X_OK), script
-
-
-def test_the_page_on_exit_codes_knows_every_error() -> None:
-    page = (HOUSE / "docs" / "exit-codes.md").read_text(encoding="utf-8")
-
-    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    raised = {kind.exit_code for kind in vars(errors).values() if isinstance(kind, type) and hasattr(kind, "exit_code")}
-
-    assert documented == {0} | raised
-
-
-def test_every_decision_has_a_number_of_its_own_which_is_that_of_its_title() -> None:
-    pages = sorted((HOUSE / "docs" / "decisions").glob("*.md"))
-    numbers = [page.name.partition("-")[0] for page in pages]
-    assert len(numbers) == len(set(numbers)), "two decisions have one number"
-    for page, number in zip(pages, numbers, strict=True):
-        assert page.read_text(encoding="utf-8").startswith(f"# {int(number)}. "), page.name

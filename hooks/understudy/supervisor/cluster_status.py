@@ -61,7 +61,7 @@ class ClusterStatus:
             f"leader  {self.leader_name or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
             "",
-            f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<26}{'HELD AT':<24}NOTE",
+            f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<34}{'HELD AT':<24}NOTE",
         ]
         running = running_queries(self.replicas)
         for each in sorted(self.replicas, key=lambda replica: (replica.role, replica.since)):
@@ -71,7 +71,7 @@ class ClusterStatus:
                 when = f"leads, {each.queries} queries" if each.queries else "leads"
             elif each.rehearsed and (lacks := lacks_queries(each.queries, running, each.held)):
                 note = f"{lacks}; {note}" if note else lacks
-            out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<26}{each.held:<24}{note}".rstrip())
+            out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<34}{each.held:<24}{note}".rstrip())
         return out + [f"problem: {problem}" for problem in self.problems]
 
     def _run(self) -> str:
