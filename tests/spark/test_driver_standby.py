@@ -230,8 +230,8 @@ def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_fo
     """However long it would wait for a commit: the other query's never comes."""
     feed(tmp_path, 1)
     script = HEADER + (
-        "from understudy.driver import stage\n"
-        "stage._COMMIT_MS = 600_000\n"
+        "from understudy.driver import quiesce\n"
+        "quiesce._COMMIT_MS = 600_000\n"
         "def write(batch, number):\n"
         "    Path('entered').touch()\n"
         "    while not Path('leave').exists(): time.sleep(0.02)\n"
@@ -500,11 +500,11 @@ def test_the_directory_of_a_table_is_claimed_wherever_the_catalog_keeps_it(tmp_p
 def test_a_leaders_statements_are_not_looked_into(tmp_path: Path) -> None:
     script = (
         "from pyspark.sql import SparkSession\n"
-        "import understudy.driver.spark_patches.installation as patches\n"
+        "import understudy.driver.spark_patches.writers as writers\n"
         "spark = SparkSession.builder.getOrCreate()\n"
         "spark.sparkContext.setLogLevel('OFF')\n"
-        "stock, looked = patches.has_side_effects, []\n"
-        "patches.has_side_effects = lambda session, text: looked.append(text) or stock(session, text)\n"
+        "stock, looked = writers.has_side_effects, []\n"
+        "writers.has_side_effects = lambda session, text: looked.append(text) or stock(session, text)\n"
         "spark.sql('SELECT 1')\n"
         "spark.sql('CREATE TABLE made (a int) USING json')\n"
         "spark.sql('INSERT INTO made VALUES (1)')\n"

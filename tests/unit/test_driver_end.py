@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.driver.stale_snapshot import first_line
+from understudy.driver.error_text import first_line
 from understudy.errors import ScriptProblem
 from understudy.processes import is_exiting
 from understudy.protocol.messages import Ended

@@ -82,7 +82,6 @@ def test_a_writer_is_asked_for_its_fence_at_the_open_gate_and_before_it_writes(g
         seen.append(target)
 
     gate_client.check = check
-    gate_client.gate(Writer, "save")
     writer = Writer()
-    writer.save()
+    gate_client.gated(Writer.save)(writer)
     assert seen == [writer, "written"]

@@ -135,7 +135,9 @@ def test_dead_replicas_leave_the_document_also_one_whose_death_was_known_and_one
             await machine.died.wait()
         watching.cancel()
         await machine.roster.successor()  # learns of the standby's death, and writes nothing
-        await machine.roster.publish(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=False)
+        await machine.roster.publish(
+            RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=False
+        )
         assert await machine.listed() == {"me"}
 
     run(machine, script)
@@ -143,7 +145,9 @@ def test_dead_replicas_leave_the_document_also_one_whose_death_was_known_and_one
 
 def test_a_leader_takes_out_a_standby_that_died_when_there_is_no_other_news(machine: Machine) -> None:
     async def script() -> None:
-        await machine.roster.publish(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=True)
+        await machine.roster.publish(
+            RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0, leads=True
+        )
         machine.kill("standby")
         await machine.roster.sweep()
         assert await machine.listed() == {"me", "leader"}

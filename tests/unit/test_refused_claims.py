@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from understudy.driver.fence_client import FenceClient
 from understudy.driver.root_claims import RootClaims
 from understudy.errors import CheckpointLost, IdentityConflict
 from understudy.protocol.gate import State
@@ -64,7 +65,7 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
     fence = Fence(Token(1, 1), {"/old": Token(37, 1)})
     recorded: dict[str, Token] = {}
 
-    def say(message: Message) -> None:
+    def send(message: Message) -> None:
         match message:
             case ClaimRefused(token=token):
                 fence.token = Token(Token.from_int(token).epoch + 1, 1)
@@ -74,8 +75,9 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
 
     gate_client: Any = SimpleNamespace(standing=lambda: State.OPEN)
     check: Any = SimpleNamespace(session=lambda _: None)
-    claims = RootClaims(gate_client, check, say)
-    claims.attached(
+    client = FenceClient()
+    claims = RootClaims(gate_client, check, client, send)
+    client.attached(
         SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
     )
     claims.granted({})

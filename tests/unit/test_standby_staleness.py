@@ -83,7 +83,9 @@ def test_what_changes_all_the_time_leaves_twice_as_much_time_each_time() -> None
     pauses = []
     for _ in range(8):
         began = clock.at
-        fresh.note(RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed"))
+        fresh.note(
+            RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0, outdated="file:/dim has changed")
+        )
         while (due := fresh.due()) is None:
             clock.at += 1.0
         pauses.append(clock.at - began)

@@ -22,10 +22,12 @@ from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from understudy.driver.error_text import first_line
+from understudy.driver.fence_client import FenceClient
+from understudy.driver.gate_client import GateClient
 from understudy.driver.pending_query import PendingQuery
-from understudy.driver.query_registry import failed_last
-from understudy.driver.stage import Stage
-from understudy.driver.stale_snapshot import first_line
+from understudy.driver.query_registry import QueryRegistry, failed_last
+from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.processes import is_exiting
 from understudy.protocol.messages import Advice, Ended, Message, StillRunning
@@ -56,28 +58,38 @@ class Outcome:
                 return cls(1, first_line(error))
 
 
-class Ending:
-    """``install`` before anything of the script's, ``main_ended`` after its last line."""
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """What is asked when the script has ended. Nothing is, of a driver that failed before it had these."""
 
-    def __init__(self, say: Callable[[Message], None]) -> None:
-        self._say = say
+    registry: QueryRegistry
+    gate_client: GateClient
+    fence: FenceClient
+
+
+class Ending:
+    """``install`` before any code of the script, ``watch`` once the driver has its parts, ``main_ended`` after the script's last line."""
+
+    def __init__(self, send: Callable[[Message], None], patches: PatchRegistry) -> None:
+        self._send = send
+        self._patches = patches
         self._exit_now = os._exit
-        self._pid = os.getpid()  # a forked child inherits exit handlers, and has no say here
-        self._stage: Stage | None = None
+        self._pid = os.getpid()  # a forked child inherits exit handlers, and must not speak for the driver
+        self._watched: _Watched | None = None
         self._gateways: list[Any] = []
         self._outcome = Outcome(1, "the driver failed before the script's end")
         self._raised_in_thread: BaseException | None = None
         self._lock = threading.Lock()
         self._exiting = False
-        self._said = threading.Event()
+        self._sent = threading.Event()
 
     def install(self) -> None:
-        atexit.register(self._last_word)
-        self._patch_exit()
-        self._patch_excepthook()
+        atexit.register(self._send_ended)
+        self._patches.replace("os:_exit", self._exit_in_place_of)
+        self._patches.replace("threading:excepthook", self._hook_in_place_of)
 
-    def of_stage(self, stage: Stage) -> None:
-        self._stage = stage
+    def watch(self, registry: QueryRegistry, gate_client: GateClient, fence: FenceClient) -> None:
+        self._watched = _Watched(registry, gate_client, fence)
 
     def attached(self, gateway: Any) -> None:
         self._gateways.append(gateway)
@@ -86,60 +98,60 @@ class Ending:
         """The script's main thread is through; others may go on, and start queries."""
         self._outcome = outcome
         atexit.register(self._threads_ended)
-        threading.Thread(target=self._tell_what_runs, name="ending", daemon=True).start()
+        threading.Thread(target=self._report_what_runs, name="ending", daemon=True).start()
 
     def refuse(self, error: UnderstudyError) -> NoReturn:
         """End at once, from any thread: what cannot get better by another start, and must not be swallowed by the script."""
         sys.stderr.write(f"understudy: {error}\n")
         self._outcome = Outcome.of(error)
-        self._last_word()
+        self._send_ended()
         self._exit_now(error.exit_code)
 
     # The rest runs while the interpreter ends.
 
     def _threads_ended(self) -> None:
-        """The first exit handler to run. A script that ends on a standby has its queries started, like everywhere, before it ends."""
+        """The first exit handler to run. A script that ends on a standby has its queries started before it ends, as everywhere."""
         if os.getpid() != self._pid:
             return
-        self._settle()
+        self._wait_until_started()
         self._exiting = True
 
-    def _settle(self) -> None:
-        if self._outcome.code != 0 or self._stage is None or not self._stage.gate_client.asked:
+    def _wait_until_started(self) -> None:
+        if self._outcome.code != 0 or self._watched is None or not self._watched.gate_client.asked:
             return
         try:
-            self._stage.wait_until_started()
+            self._watched.registry.wait_until_started()
         except BaseException as error:  # noqa: BLE001 - reported as if the script's last line had raised it
             if not isinstance(error, LeadershipLost):
                 traceback.print_exc()
             self._outcome = Outcome.of(error)
 
-    def _last_word(self) -> None:
+    def _send_ended(self) -> None:
         if os.getpid() != self._pid:
             return
         with self._lock:
-            if self._said.is_set():
+            if self._sent.is_set():
                 return
-            self._said.set()
+            self._sent.set()
         _flush()
         outcome = self._judged()
-        if not outcome.fatal and self._stage is not None:
-            # whatever the script made of it, a swallowed one with exit code 0 included: its rows are not there, nor would be
-            refused = self._stage.refusal
+        if not outcome.fatal and self._watched is not None:
+            # however the script took it, also one that swallowed it and ended with 0: its rows are missing, and would be again
+            refused = self._watched.fence.refusal()
             outcome = outcome if refused is None else Outcome.of(refused)
-        asked = self._stage is not None and self._stage.gate_client.asked
-        self._say(Ended(outcome.code, outcome.error, asked, outcome.fatal))
+        asked = self._watched is not None and self._watched.gate_client.asked
+        self._send(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 
     def _judged(self) -> Outcome:
         """Exit code 0 is believed only of a script whose JVM lives and whose queries all ended well, or run."""
-        if self._outcome.code != 0 or self._stage is None:
+        if self._outcome.code != 0 or self._watched is None:
             return self._outcome
         if self._raised_in_thread is not None:
             return Outcome.of(self._raised_in_thread)
         if any(_ends(gateway) for gateway in self._gateways):
             return Outcome(1, "the script ended with exit code 0 after its JVM had died")
         try:
-            failed = failures(self._stage.registry.queries())
+            failed = failures(self._watched.registry.queries())
         except Py4JNetworkError as error:
             return Outcome(1, f"the JVM does not say how the script's queries ended: {first_line(error)}")
         if failed:
@@ -149,42 +161,40 @@ class Ending:
             )
         return self._outcome
 
-    def _tell_what_runs(self) -> None:
+    def _report_what_runs(self) -> None:
         told = ""
-        while not self._said.wait(_LOOK):
+        while not self._sent.wait(_LOOK):
             now = "its exit handlers (atexit)" if self._exiting else ", ".join(_threads())
             if now not in ("", told):
                 told = now
-                self._say(StillRunning(now))
+                self._send(StillRunning(now))
 
-    def _patch_exit(self) -> None:
-        stock = self._exit_now
-
+    def _exit_in_place_of(self, stock: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
         def _exit(status: int) -> NoReturn:
-            if os.getpid() == self._pid and not self._said.is_set():
+            if os.getpid() == self._pid and not self._sent.is_set():
                 code = status & 0xFF
                 self._outcome = Outcome(code, "" if code == 0 else f"the script exited with code {code}")
                 self._threads_ended()
-                self._last_word()
+                self._send_ended()
             stock(status)
 
-        os._exit = _exit
+        return _exit
 
-    def _patch_excepthook(self) -> None:
-        stock = threading.excepthook
-
+    def _hook_in_place_of(
+        self, stock: Callable[[threading.ExceptHookArgs], Any]
+    ) -> Callable[[threading.ExceptHookArgs], None]:
         def hook(raised: threading.ExceptHookArgs) -> None:
             match raised.exc_value:
                 case LeadershipLost() | UnderstudyError() as error:
                     self._raised_in_thread = error
                 case SystemExit(code=code) if code:
                     name = raised.thread.name if raised.thread is not None else "a thread"
-                    self._say(Advice(f"sys.exit({code!r}) in {name} ended that thread only, as Python has it"))
+                    self._send(Advice(f"sys.exit({code!r}) in {name} ended that thread only, as Python has it"))
                 case _:
                     pass
             stock(raised)
 
-        threading.excepthook = hook
+        return hook
 
 
 def failures(queries: Sequence[PendingQuery]) -> list[str]:
@@ -208,7 +218,7 @@ def _threads() -> list[str]:
 
 
 def _flush() -> None:
-    """A reader of our output that is gone costs no job its end: what cannot be written any more goes nowhere."""
+    """Write out what is buffered. Output whose reader is gone is dropped: that costs no job its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:  # a script may have put anything there

@@ -42,7 +42,7 @@ class FenceCheck:
         self._answer(self._settings.enforce(session._jsparkSession), where)  # noqa: SLF001
 
     def writer(self, target: Any) -> None:
-        """``target``: whatever has the method that is about to write."""
+        """``target``: the object whose method is about to write."""
         if (session := _session_of(target)) is not None:
             self.session(session)
 

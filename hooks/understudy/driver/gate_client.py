@@ -29,12 +29,12 @@ T = TypeVar("T")
 #: Seconds between two looks at the page while waiting; a grant also wakes waiters at once.
 _LOOK = 0.02
 
-#: Stands for them among the threads that run the user's code; no thread's.
+#: Stands for the executors among the threads that run the user's code; no thread has this number.
 _EXECUTORS = 0
 
 
 class DurationHistory:
-    """How long one function of the user's took lately, in seconds."""
+    """How long the last calls of one function of the user's took, in seconds."""
 
     def __init__(self) -> None:
         self.took: deque[float] = deque(maxlen=5)
@@ -46,11 +46,11 @@ class DurationHistory:
 
 
 class GateClient:
-    """Asks the gate before every write and counts the user's code that runs behind it.
+    """Asks the gate before every write, and counts the user's code that runs behind it.
 
-    ``held`` tells where the script waits, as ``file:line``, or is empty; ``on_held`` is called with it when a thread begins to wait,
-    and with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script
-    that ends without one never wrote anything. ``check`` gets whatever has the method that is about to write, at the open gate.
+    ``held`` is where the script waits, as ``file:line``, or empty. ``on_held`` is called with it when a thread begins to wait, and
+    with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script that ends without
+    one never wrote anything. ``check`` gets the object whose method is about to write, at the open gate.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class GateClient:
         os.register_at_fork(after_in_child=lambda: (method := forgotten()) and method())
 
     def close_for_good(self) -> None:
-        """This replica was told to stop: whatever the page says, nobody waits here any more."""
+        """This replica was told to stop: every wait ends with ``LeadershipLost``, however the page stands."""
         self._over = True
         self.nudge()
 
@@ -99,9 +99,9 @@ class GateClient:
         self._changed.set()
 
     def pass_through(self, unless: Callable[[], bool] = lambda: False) -> None:
-        """Return when the gate is open; wait while it is closed or this is a standby; raise when leadership is lost.
+        """Return once the gate is open; wait while it is closed or this is a standby.
 
-        Returns also as soon as ``unless`` is true. It is asked at every look at the gate.
+        Returns also as soon as ``unless`` is true, which is asked at every look at the gate. Raises ``LeadershipLost``.
         """
         self.asked = True
         if self._standing() is State.OPEN:
@@ -126,7 +126,7 @@ class GateClient:
 
     @contextmanager
     def user_code(self, history: DurationHistory | None = None) -> Iterator[None]:
-        """Run code the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``history`` learns of it.
+        """Run code that the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``history`` notes it.
 
         The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
         driver while the user's function is about to write.
@@ -167,27 +167,19 @@ class GateClient:
 
         return call
 
-    def gate(self, owner: type, *names: str) -> None:
-        """Gate those of these methods that ``owner`` has itself: versions of a library differ, and what is inherited is gated there."""
-        for name in names:
-            if isinstance(stock := vars(owner).get(name), classmethod):
-                setattr(owner, name, classmethod(self.gated(stock.__func__)))
-            elif stock is not None:
-                setattr(owner, name, self.gated(stock))
-
     @property
     def user_code_runs(self) -> bool:
         return bool(self._depth) or bool(self._blocks)
 
     def may_end_by(self, until: float) -> bool:
-        """Whether any of the user's code that runs would, by its history; what has none, or is overdue, may end at any time."""
+        """Whether any of the user's code that runs usually ends by then. Code without a history, or overdue, may end at any time."""
         blocks = list(self._blocks.values())
         return not blocks or any(began + history.usual <= until for began, history in blocks)
 
     def occupy(self) -> None:
-        """There is code that runs on executors (``foreach`` writers): one more block of the user's, for as long as this driver lives.
+        """Count code on executors (``foreach`` writers) as one more block of the user's, for as long as this driver lives.
 
-        When it runs, and so keeps the driver from being parked, the fence in the JVM knows.
+        The fence in the JVM knows when that code runs, and so keeps the driver from being parked.
         """
         self._blocks[_EXECUTORS] = time.monotonic(), DurationHistory()
 

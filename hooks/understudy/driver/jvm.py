@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from pyspark import java_gateway
-from pyspark.core import context
 from pyspark.errors import PySparkRuntimeError
 
 from understudy.clock import Instant, instant
 from understudy.driver import workers
-from understudy.driver.fence_check import FenceCheck, fence_class
+from understudy.driver.fence_check import fence_class
 from understudy.driver.last_words import LastWords, for_good, last_words
 from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
@@ -32,7 +30,7 @@ def submit_arguments(spec: DriverSpec, script: str) -> str:
     """``PYSPARK_SUBMIT_ARGS`` as PySpark starts the JVM: what the user may change, what the script has put there itself, the
     options of the command line, then what has to be. spark-submit lets the last one win.
 
-    The fence is not among them: it is put into the context's configuration (``FenceCheck.install``), where the settings of files
+    The fence is not among them: it goes into the context's configuration (``FenceCheck.install``), where the settings of files
     and builders have come in as well.
     """
     try:
@@ -56,56 +54,25 @@ def refuse_connect(where: str) -> EnvironmentProblem:
     )
 
 
-def prepare(spec: DriverSpec, alive: int, check: FenceCheck, attached: Callable[[Any], None]) -> None:
-    """Make every JVM that PySpark starts in this process a fenced member of the replica.
-
-    ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session. Arguments and
-    environment of a JVM are put together when it is started, whatever the script has done to ``os.environ`` by then. The jar
-    goes onto the class path through ``SPARK_DIST_CLASSPATH``, which no setting of the user's can displace; conf/spark-env.sh,
-    which could, has been read before (``spark_environment``).
-    """
-    _refuse_other_jvms()
-    workers.name_python(spec.submit, os.environ)
-    gateways: Any = java_gateway
-    words: list[LastWords] = []  # of the last start
-    gateways.Popen = _popen(alive, spec.fence_jar, words)
-    stock = gateways.launch_gateway
-
-    def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
-        given = os.environ.get("PYSPARK_SUBMIT_ARGS")
-        os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec, given or "")
-        words.clear()
-        try:
-            gateway = stock(conf, popen_kwargs)
-        except PySparkRuntimeError as error:
-            raise _not_started(words, error) from error
-        finally:
-            del os.environ["PYSPARK_SUBMIT_ARGS"]
-            if given is not None:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = given
-        for each in words:
-            each.started()
-        _attach(gateway, spec)
-        check.attached(gateway)
-        attached(gateway)
-        return gateway
-
-    contexts: Any = context
-    contexts.launch_gateway = check.refusing(launch)
-    initialize = contexts.SparkContext._initialize_context  # noqa: SLF001
-
-    def initialize_context(self: Any, conf: Any) -> Any:
-        check.install(conf)
-        workers.install(self._jvm, conf)
-        made = initialize(self, conf)
-        if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
-            made.addJar(spec.fence_jar)  # tasks write state and sinks through it
-        return made
-
-    contexts.SparkContext._initialize_context = check.refusing(initialize_context)  # noqa: SLF001
+def launched(spec: DriverSpec, words: list[LastWords], launch: Callable[[], Any]) -> Any:
+    """The gateway of a JVM that ``launch`` starts. ``words`` gets what that JVM writes to standard error until it has started."""
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec, given or "")
+    words.clear()
+    try:
+        gateway = launch()
+    except PySparkRuntimeError as error:
+        raise _not_started(words, error) from error
+    finally:
+        del os.environ["PYSPARK_SUBMIT_ARGS"]
+        if given is not None:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = given
+    for each in words:
+        each.started()
+    return gateway
 
 
-def _refuse_other_jvms() -> None:
+def refuse_other_jvms() -> None:
     for variable in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if os.environ.get(variable):
             raise refuse_connect(variable)
@@ -119,7 +86,7 @@ def _refuse_other_jvms() -> None:
         )
 
 
-def _popen(alive: int, fence_jar: str, words: list[LastWords]) -> type:
+def popen_class(alive: int, fence_jar: str, words: list[LastWords]) -> type:
     def last_breath(parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent()
@@ -127,7 +94,7 @@ def _popen(alive: int, fence_jar: str, words: list[LastWords]) -> type:
             os._exit(1)  # it died before the line above took effect
 
     class Popen(subprocess.Popen):  # type: ignore[type-arg]
-        """PySpark's launcher closes descriptors and lets the JVM outlive us; neither is allowed here."""
+        """PySpark's launcher closes descriptors and lets the JVM outlive its driver; neither is allowed here."""
 
         def __init__(self, command: Any, **options: Any) -> None:
             options["preexec_fn"] = partial(last_breath, os.getpid())
@@ -145,7 +112,7 @@ def _popen(alive: int, fence_jar: str, words: list[LastWords]) -> type:
     return Popen
 
 
-def _attach(gateway: Any, spec: DriverSpec) -> None:
+def attach(gateway: Any, spec: DriverSpec) -> None:
     fence = fence_class(gateway, spec.fence_jar)
     fence.attach(
         spec.gate,
@@ -160,12 +127,12 @@ def _attach(gateway: Any, spec: DriverSpec) -> None:
 
 
 def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str]:
-    """``environ`` of the driver, and what brings the fence and the workers' daemon in."""
+    """``environ`` of the driver, with the fence and the workers' daemon on their paths."""
     class_path, options = environ.get("SPARK_DIST_CLASSPATH"), environ.get("SPARK_SUBMIT_OPTS", "")
     return {
         **workers.with_daemon(environ),
         "SPARK_DIST_CLASSPATH": f"{class_path}:{fence_jar}" if class_path else fence_jar,
-        # Half of the reasons why a JVM does not start go to standard output, where nobody looks for them.
+        # Half of the reasons why a JVM does not start go to standard output, where they are easily missed.
         "SPARK_SUBMIT_OPTS": f"-XX:+DisplayVMOutputToStderr {options}".strip(),
     }
 
@@ -183,7 +150,7 @@ def _not_started(said: list[LastWords], error: Exception) -> Exception:
 
 
 def compare_clocks(read_jvm: Callable[[], Instant]) -> None:
-    """Refuse to start when the JVM's clocks are not ours: the gate's deadlines would mean another moment there.
+    """Refuse to start when the JVM's clocks differ from ours: the gate's deadlines would mean another moment there.
 
     The JVM's reading has to lie between two of ours; on a busy machine the tightest of five brackets counts.
     """

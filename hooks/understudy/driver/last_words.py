@@ -91,7 +91,7 @@ class LastWords:
 
     def _take(self) -> bool:
         data = os.read(self._reads, 1 << 16)
-        with suppress(OSError):  # nobody reads ours any more
+        with suppress(OSError):  # the reader of ours is gone
             os.write(_STDERR, data)
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._lines.extend(line.decode(errors="replace") for line in lines)

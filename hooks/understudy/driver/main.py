@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import os
-import socket
 import sys
 import threading
 import traceback
@@ -16,17 +15,15 @@ from typing import Any
 
 from understudy import leadership
 from understudy.clock import instant
+from understudy.driver.assembly import assemble
+from understudy.driver.channel import Channel
+from understudy.driver.driver_leadership import DriverLeadership
 from understudy.driver.ending import LOST, Ending, Outcome
-from understudy.driver.fence_check import FenceCheck
-from understudy.driver.gate_client import GateClient
-from understudy.driver.jvm import prepare
-from understudy.driver.leading import Leading
-from understudy.driver.read_budget import ReadBudget
-from understudy.driver.rehearsals import Rehearsals
-from understudy.driver.spark_patches import accumulators
-from understudy.driver.spark_patches.import_hook import make_importable
+from understudy.driver.py_files import make_importable
+from understudy.driver.spark_patches.gateway import replace_gateway
 from understudy.driver.spark_patches.installation import install
-from understudy.driver.stage import Stage
+from understudy.driver.spark_patches.registry import PatchRegistry
+from understudy.driver.spark_patches.targets import PATCHES
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
 from understudy.protocol.driver_spec import (
@@ -37,82 +34,32 @@ from understudy.protocol.driver_spec import (
     SPEC_VARIABLE,
     DriverSpec,
 )
-from understudy.protocol.messages import (
-    LONGEST_LINE,
-    Attached,
-    Granted,
-    Hello,
-    Message,
-    PauseRehearsals,
-    Reclaim,
-    Revoked,
-    Suspend,
-    decode,
-    encode,
-)
+from understudy.protocol.messages import Attached, Hello
 from understudy.submit import all_settings, option
 
 
-class Channel:
-    """The driver's end of the socketpair. Sending never raises: without a supervisor this process is about to die anyway."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._lock = threading.Lock()
-
-    def say(self, message: Message) -> None:
-        try:
-            with self._lock:
-                self._socket.sendall(encode(message))
-        except OSError:
-            return
-
-    def listen(self, stage: Stage, rehearsals: Rehearsals) -> None:
-        with self._socket.makefile("rb") as lines:
-            while line := lines.readline(LONGEST_LINE):
-                match decode(line):
-                    case Granted(_, recorded):
-                        stage.granted(recorded)
-                    case Reclaim():
-                        stage.reclaim()
-                    case Revoked():
-                        stage.revoked()
-                    case PauseRehearsals(seconds):
-                        rehearsals.rest(seconds)
-                    case Suspend(patience):
-                        stage.suspend(patience)
-                    case other:
-                        raise AssertionError(f"a supervisor does not say {other}")
-
-
-def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending) -> Outcome:
+def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches: PatchRegistry) -> Outcome:
+    """Patch PySpark, connect the supervisor to the driver's parts, and run the script to the end of its main thread."""
     script = Path(spec.script)
-    gate_client: GateClient
-    budget = ReadBudget(spec.rows_per_hour, spec.bytes_per_hour)
-    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, budget, channel.say)
-    check = FenceCheck(ending.refuse)
-    gate_client = GateClient(Path(spec.gate), script, rehearsals.held, check.writer)
-    in_cluster = spec.lock_kind != "file"
-    stage = Stage(gate_client, rehearsals, Path(spec.gate), check, channel.say, spec.executors, in_cluster=in_cluster)
-    ending.of_stage(stage)
+    driver = assemble(spec, channel.send, ending.refuse)
+    ending.watch(driver.registry, driver.gate_client, driver.fence)
 
     def attached(gateway: Any) -> None:
         ending.attached(gateway)
-        stage.attached(gateway.jvm)
-        channel.say(Attached(_spark_version(), gateway.proc.pid))
+        driver.fence.attached(gateway.jvm)
+        channel.send(Attached(_spark_version(), gateway.proc.pid))
 
-    prepare(spec, alive, check, attached)
-    install(stage, gate_client, spec.checkpoints, tuned=spec.tune)
-    accumulators.install(lambda: rehearsals.playing)
-    leadership.install(Leading(gate_client))
+    replace_gateway(patches, spec, alive, driver.fence_check, attached)
+    install(patches, driver, spec)
+    leadership.install(DriverLeadership(driver.gate_client))
     make_importable(spec.submit)
     if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
-    threading.Thread(target=channel.listen, args=(stage, rehearsals), name="supervisor", daemon=True).start()
-    return _play(script, spec.arguments, stage.report_stale)
+    threading.Thread(target=channel.listen, args=(driver,), name="supervisor", daemon=True).start()
+    return _run_script(script, spec.arguments, driver.stale_snapshot.report_stale)
 
 
-def _play(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> Outcome:
+def _run_script(script: Path, arguments: list[str], failed: Callable[[BaseException], None]) -> Outcome:
     """Run the script as the interpreter would. ``failed`` gets what it raised."""
     sys.argv = [str(script), *arguments]
     try:
@@ -173,13 +120,14 @@ def main() -> None:
         go_first(EXPENDABLE)
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
-    ending = Ending(channel.say)
+    patches = PatchRegistry(PATCHES)
+    ending = Ending(channel.send, patches)
     ending.install()
     now = instant()
-    channel.say(Hello(os.getpid(), now.boottime_ns, now.monotonic_ns, time_namespace()))
+    channel.send(Hello(os.getpid(), now.boottime_ns, now.monotonic_ns, time_namespace()))
     os.environ[ALIVE_VARIABLE] = spec.alive
     try:
-        outcome = run(spec, channel, alive, ending)
+        outcome = run(spec, channel, alive, ending, patches)
     except UnderstudyError as error:
         outcome = Outcome.of(error)
     ending.main_ended(outcome)

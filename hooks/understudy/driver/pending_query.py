@@ -1,9 +1,4 @@
-"""Pending queries: what a script started on a standby, kept until the grant, and begun then as if it were now.
-
-A deferred query remembers the writer and everything of the session that ``start()`` would have read: SQL configuration, current
-database, local properties. Two queries with different settings started late would otherwise both get the last ones, and a
-checkpoint keeps its settings for ever.
-"""
+"""Pending queries: what a script starts, kept on a standby until the grant, and started then as if it were now."""
 
 from __future__ import annotations
 
@@ -17,7 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from understudy.driver.scala import as_java, private_field
+from understudy.driver.fence_client import FenceClient
+from understudy.driver.scala import private_field
+from understudy.driver.session_snapshot import SessionSnapshot
 from understudy.driver.sinks import TRANSIENT_SINKS, Sink, Ungated
 from understudy.driver.volumes import refuse_private
 from understudy.errors import ScriptProblem
@@ -26,60 +23,12 @@ from understudy.errors import ScriptProblem
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSnapshot:
-    """The session state ``start()`` reads."""
-
-    java_conf: Any
-    catalog: str
-    database: str
-    properties: Any
-
-    @classmethod
-    def of(cls, session: Any) -> SessionSnapshot:
-        jsession = session._jsparkSession  # noqa: SLF001
-        return cls(
-            _java_conf(session),
-            *_standing_in(jsession),
-            session.sparkContext._jsc.sc().getLocalProperties().clone(),  # noqa: SLF001
-        )
-
-    def same_settings(self, session: Any) -> bool:
-        """Compared in the JVM: one call instead of one per setting."""
-        return bool(_java_conf(session).equals(self.java_conf)) and (
-            _standing_in(session._jsparkSession) == (self.catalog, self.database)  # noqa: SLF001
-        )
-
-    def apply(self, session: Any) -> None:
-        conf = session._jsparkSession.conf()  # noqa: SLF001
-        wanted, current = dict(self.java_conf), dict(_java_conf(session))
-        for key in current.keys() - wanted.keys():
-            if conf.isModifiable(key):
-                conf.unset(key)
-        for key, value in wanted.items():
-            if current.get(key) != value and conf.isModifiable(key):
-                conf.set(key, value)
-        catalog = session._jsparkSession.catalog()  # noqa: SLF001
-        catalog.setCurrentCatalog(self.catalog)
-        if self.database:  # catalogs of others may have none
-            catalog.setCurrentDatabase(self.database)
-
-
-def _standing_in(jsession: Any) -> tuple[str, str]:
-    """The current catalog and database."""
-    return str(jsession.catalog().currentCatalog()), str(jsession.catalog().currentDatabase())
-
-
-def _java_conf(session: Any) -> Any:
-    scala_map = session._jsparkSession.conf().getAll()  # noqa: SLF001
-    # A copy: a view of the live configuration would always equal itself.
-    return session._jvm.java.util.HashMap(as_java(session, scala_map))  # noqa: SLF001
-
-
 @dataclass(slots=True)
 class PendingQuery:
-    """One query of the script. ``query`` is the real one, once it was begun; ``error`` what its start raised, ``told`` whether the
-    script knows: Spark would have raised it at ``start()``, once.
+    """One query of the script, with the writer that it was declared by and the session's state at that time.
+
+    ``query`` is Spark's, once it was started; ``error`` what that start raised, ``told`` whether the script knows: Spark would
+    have raised it at ``start()``, once.
 
     ``checkpoint`` is ``None`` where Spark makes a temporary directory: there is nothing to claim, and nothing to resume from.
     ``registered``: Spark knows the query, though its start may still wait for listeners. ``begun``: its start has ended.
@@ -103,7 +52,7 @@ class PendingQuery:
     claimed: tuple[str, ...] = ()  # the roots that were claimed for it
 
     def failure(self) -> BaseException | None:
-        """The exception that was its end, or its start, if that was one; ``None`` while it runs. Asks the JVM."""
+        """The exception that ended it or its start; ``None`` without one, and while it runs. Asks the JVM."""
         if self.query is None:
             return self.error
         if self.context_stopped or self.query.isActive:
@@ -112,7 +61,7 @@ class PendingQuery:
 
     @property
     def over(self) -> bool:
-        """Whether it ran and came to its end without an error: nobody will have to begin it again."""
+        """Whether it ran and ended without an error, so that it need not be started again."""
         return self.query is not None and not self.query.isActive and self.query.exception() is None
 
     @property
@@ -169,14 +118,13 @@ class PendingQuery:
         claimed = [] if self.checkpoint is None else [self.checkpoint]
         return claimed if directory is None else [*claimed, self.qualified(directory)]
 
-    def count_ungated(self, jvm: Any) -> None:
-        """A driver whose tasks write without asking the gate is busy meanwhile, and never parked."""
+    def count_ungated(self, fence: FenceClient) -> None:
+        """Count the driver as busy while tasks write that do not ask the gate, so that it is never parked then."""
         trigger = private_field(self.writer._jwrite, "trigger").getClass().getSimpleName()  # noqa: SLF001
         of_files = len(self.claimed or self.roots) > (self.checkpoint is not None)
         ungated = self.sink.ungated(str(trigger), table=self.table is not None, of_files=of_files)
         if self.checkpoint is not None and ungated is not Ungated.NEVER:
-            conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-            jvm.dev.understudy.fence.UngatedSinks.count(self.checkpoint, conf, ungated is Ungated.ALWAYS)
+            fence.count_ungated(self.checkpoint, self.session, always=ungated is Ungated.ALWAYS)
 
     def qualified(self, directory: str) -> str:
         path = self.session._jvm.org.apache.hadoop.fs.Path(directory)  # noqa: SLF001
@@ -184,9 +132,9 @@ class PendingQuery:
         return str(path.getFileSystem(conf).makeQualified(path).toString())
 
     def begin(self) -> StreamingQuery:
-        """Start it for real, in the calling thread, whose local properties become the captured ones.
+        """Start it in Spark, in the calling thread, whose local properties become the captured ones.
 
-        Spark looks for a sink in Python in the thread's active session, and a thread of ours has none of its own.
+        Spark looks for a sink in Python in the thread's active session, and a thread of understudy's has none.
         """
         session_class = self.session._get_j_spark_session_class(self.session._jvm)  # noqa: SLF001
         session_class.setActiveSession(self.session._jsparkSession)  # noqa: SLF001
@@ -198,38 +146,41 @@ class PendingQuery:
 
 
 class KeptId:
-    """``PendingQuery.kept_id``, asked again and again: seldomer from time to time, for it may be a request. What was found stays."""
+    """``PendingQuery.kept_id``, asked repeatedly, at growing intervals: it may be a request. What was found stays."""
 
-    def __init__(self, deferred: PendingQuery) -> None:
-        self._deferred = deferred
+    def __init__(self, query: PendingQuery) -> None:
+        self._query = query
         self._found: str | None = None
         self._pause = _FIRST_PAUSE
         self._next_look = 0.0
 
     def __call__(self) -> str | None:
         if self._found is None and time.monotonic() >= self._next_look:
-            self._found = self._deferred.kept_id()
+            self._found = self._query.kept_id()
             self._next_look = time.monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return self._found
 
 
-def defer(
+def declare(
     writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str, *, in_cluster: bool = False
 ) -> PendingQuery:
-    """Everything about a query that has to be known before it starts."""
+    """Capture what has to be known about a query before it starts.
+
+    Raises ``ScriptProblem`` where the query has no checkpoint location that another replica finds.
+    """
     session: Any = writer._spark  # noqa: SLF001
     sink = Sink.of(writer, path)
     location = _checkpoint_location(sink, session, given_checkpoints)
     if location is not None and "checkpointlocation" not in sink.options:
         writer.option("checkpointLocation", location)
     snapshot = SessionSnapshot.of(session)
-    deferred = PendingQuery(writer, path, table, sink, None, snapshot)
+    query = PendingQuery(writer, path, table, sink, None, snapshot)
     if location is not None:
-        deferred.checkpoint = deferred.qualified(location)
+        query.checkpoint = query.qualified(location)
         if in_cluster:
-            refuse_private(location, deferred.checkpoint)
-    return deferred
+            refuse_private(location, query.checkpoint)
+    return query
 
 
 def _checkpoint_location(sink: Sink, session: Any, given_checkpoints: str) -> str | None:

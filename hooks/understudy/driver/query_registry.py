@@ -8,15 +8,15 @@ from contextlib import contextmanager, suppress
 
 from pyspark.sql.streaming import StreamingQuery
 
+from understudy.driver.error_text import first_line
 from understudy.driver.gate_client import GateClient
 from understudy.driver.pending_query import KeptId, PendingQuery
 from understudy.driver.query_count import Queries
-from understudy.driver.stale_snapshot import first_line
 from understudy.errors import ScriptProblem
 
 
 class QueryRegistry:
-    """One driver's, in the order in which its script has started them."""
+    """The queries of one driver, in the order in which its script has started them."""
 
     def __init__(self, gate_client: GateClient) -> None:
         self._gate_client = gate_client
@@ -28,63 +28,63 @@ class QueryRegistry:
         with self._lock:
             return list(self._queries)
 
-    def add(self, deferred: PendingQuery) -> None:
+    def add(self, query: PendingQuery) -> None:
         with self._lock:
-            self._queries.append(deferred)
+            self._queries.append(query)
 
-    def add_started(self, deferred: PendingQuery) -> bool:
+    def add_started(self, query: PendingQuery) -> bool:
         """Add what runs already; true if it is the first.
 
         A script that starts its query again whenever it ends has one, not a thousand; nor one for each that came to its end.
         """
         before = self.queries()
-        over = {id(each) for each in before if deferred.replaces(each) or each.over}
+        over = {id(each) for each in before if query.replaces(each) or each.over}
         with self._lock:
-            self._queries = [*(each for each in self._queries if id(each) not in over), deferred]
+            self._queries = [*(each for each in self._queries if id(each) not in over), query]
         return not before
 
     # The script's questions.
 
-    def query_id(self, deferred: PendingQuery) -> str:
+    def query_id(self, query: PendingQuery) -> str:
         """The query's id. A standby reads it in the checkpoint; while there is none, it waits for the leader to begin it."""
-        if not deferred.registered.is_set():
-            look = KeptId(deferred)
+        if not query.registered.is_set():
+            look = KeptId(query)
             if look() is None:
                 self._gate_client.pass_through(unless=lambda: look() is not None)
-            if not deferred.registered.is_set() and (known := look()) is not None:
+            if not query.registered.is_set() and (known := look()) is not None:
                 return known
-        return self.wait_for_query(deferred).id
+        return self.wait_for_query(query).id
 
-    def wait_for_query(self, deferred: PendingQuery) -> StreamingQuery:
+    def wait_for_query(self, query: PendingQuery) -> StreamingQuery:
         """The running query, after waiting for the grant and for its start.
 
-        Raises ``ScriptProblem`` where that start waits for the listener that asks.
+        Raises what its start raised, and ``ScriptProblem`` where that start waits for the listener that asks.
         """
-        if not deferred.registered.is_set():
+        if not query.registered.is_set():
             self._gate_client.pass_through()
             if self.in_callback:
                 raise ScriptProblem(
                     "a listener's onQueryStarted asks for a query that starts when it has returned",
-                    where=f"query {deferred.name}",
+                    where=f"query {query.name}",
                     remedy="Ask for it in onQueryProgress, or in a thread that the listener does not wait for",
                 )
-            while not deferred.registered.wait(0.5):
+            while not query.registered.wait(0.5):
                 self._gate_client.pass_through()
-        if deferred.query is None:
-            assert deferred.error is not None
-            deferred.told = True
-            raise deferred.error
-        return deferred.query
+        if query.query is None:
+            assert query.error is not None
+            query.told = True
+            raise query.error
+        return query.query
 
     def wait_until_started(self) -> None:
-        """Wait for the grant, and until everything that was deferred has begun; in a listener's onQueryStarted, for the grant alone."""
+        """Wait for the grant, and until every pending query has started; in a listener's onQueryStarted, for the grant alone."""
         self._gate_client.pass_through()
         for each in self.queries():
             if not each.told and not (self.in_callback and not each.registered.is_set()):
                 self.wait_for_query(each)
 
     def wait_until_declared_started(self) -> None:
-        """As ``wait_until_started``. A standby whose script has declared no query yet returns at once: what Spark says then is known."""
+        """As ``wait_until_started``, but a standby whose script has declared no query returns at once: Spark's answer is known."""
         if self.queries() or not self._gate_client.stands_by:
             self.wait_until_started()
 
@@ -99,7 +99,7 @@ class QueryRegistry:
         return bool(pending)
 
     def context_stops(self) -> None:
-        """The script stops its Spark context: what runs now is not said to have failed by that."""
+        """The script stops its Spark context: what runs now does not count as failed by that."""
         for each in self.queries():
             with suppress(Exception):  # of a JVM that is gone; the stop itself will tell
                 each.context_stopped = each.query is not None and each.query.isActive
@@ -110,7 +110,7 @@ class QueryRegistry:
     def start_calls_back(self, query_id: str) -> Iterator[None]:
         """Spark runs a listener's onQueryStarted in this thread, and that query's ``start()`` waits for it.
 
-        The query is known to Spark by then. So whoever asks for it gets it now, in every thread: the listener may wait for one.
+        Spark knows the query by then, so every thread that asks for it gets it now: the listener may wait for such a thread.
         """
         for each in [each for each in self.queries() if each.starts]:
             found = each.session._jsparkSession.streams().get(query_id)  # noqa: SLF001
@@ -132,15 +132,15 @@ class QueryRegistry:
         return sum(1 for each in self.queries() if each.query is not None and each.query.isActive)
 
     def state(self) -> Queries:
-        """What a leader says of them. Asks the JVM."""
+        """What a leader reports of them. Asks the JVM."""
         return Queries(self.running(), failed_last(self.queries()))
 
 
 def failed_last(queries: Sequence[PendingQuery]) -> dict[str, str]:
     """By name, the first line of what ended a query, of those whose last end was an exception.
 
-    Of a query that was started again the last start counts. One that Spark refused beside another of its name or checkpoint has
-    not begun, once the script knows: it went on, as where ``start()`` itself raises.
+    Of a query that was started again the last start counts. One that Spark refused because another of its name or checkpoint
+    runs has not begun, once the script knows: the script went on, as it does where ``start()`` itself raises.
     """
     begun = [
         each for number, each in enumerate(queries) if not (each.told and any(map(each.excludes, queries[:number])))

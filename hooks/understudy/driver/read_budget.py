@@ -12,8 +12,8 @@ _HOUR = 3600.0
 class ReadBudget:
     """Rows and bytes per hour, over the life of one driver. ``now`` gives seconds.
 
-    What was read is paid for afterwards: the first rounds come one after the other, whatever they read, and the next one waits until
-    the average is below the limit again. Bytes are those of files; what a broker sends is counted in rows alone.
+    What was read is paid for afterwards: the first rounds follow each other at any cost, and the next one waits until the average is
+    below the limit again. Bytes are those of files; what a broker sends is counted in rows alone.
     """
 
     def __init__(self, rows: int, byte: int, now: Callable[[], float] = time.monotonic) -> None:

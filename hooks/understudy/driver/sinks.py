@@ -55,8 +55,8 @@ class Sink:
         return cls(str(private_field(jwrite, "source")).lower(), options)
 
     def ungated(self, trigger: str, *, table: bool, of_files: bool) -> Ungated:
-        """``trigger`` is the class of it. A ``table`` is of the catalog's format, whatever the writer says, and ``of_files`` if that has
-        a directory.
+        """``trigger`` is the trigger's class. A ``table`` has the catalog's format, not the writer's; ``of_files``: that format has a
+        directory.
         """
         gated = of_files if table else self.kind in (*_GATED_BY_COMMIT, *_GATED_IN_PYTHON)
         if not table and self.kind in TRANSIENT_SINKS:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
-#: Conditions and exceptions of Spark, Hadoop and the common stores, by what they say is missing or different.
+from understudy.driver.error_text import first_line
+from understudy.protocol.messages import Message, StaleSnapshot
+
+#: Conditions and exceptions of Spark, Hadoop and the common stores, by what they report as missing or different.
 _SIGNS = {
     "a file or table is missing": (
         "FILE_NOT_EXIST|PATH_NOT_FOUND|FileNotFoundException|NoSuchFileException|NoSuchKey|NoSuchBucket"
@@ -21,23 +25,32 @@ _SIGNS = {
 }
 
 
-_TRACEBACK = "Traceback (most recent call last):"
-
-
 def stale_reason(error: BaseException) -> str:
     """What the error says has changed since the script began, in words; empty for an error of another kind.
 
-    By text, for these errors come wrapped: of a task, in a job, in a query, in Python. One taken for what it is not costs the
-    script one start.
+    Judged by text: these errors come wrapped, of a task, in a job, in a query, in Python. A wrong judgement costs the script one
+    start.
     """
     text = f"{type(error).__name__}: {error}"
     return next((meaning for meaning, signs in _SIGNS.items() if re.search(signs, text)), "")
 
 
-def first_line(error: BaseException) -> str:
-    """What happened, in a line. Of an error in a Python function that Spark called, that is the end of the traceback within."""
-    first, *more = f"{type(error).__name__}: {error}".splitlines()
-    if not first.endswith(_TRACEBACK):
-        return first
-    raised = next((line for line in more if line and not line[0].isspace()), "")
-    return f"{first.removesuffix(_TRACEBACK).rstrip()} {raised}"
+class StaleSnapshotReporter:
+    """Tells the supervisor that the script's view is stale: at most once, between a takeover and its first commit."""
+
+    def __init__(self, send: Callable[[Message], None]) -> None:
+        self._send = send
+        self._possible = False  # stood by, took over, and has committed nothing yet
+
+    def takeover_begins(self, *, waited: bool) -> None:
+        """``waited``: part of the script waited for the grant, so what it has read may have changed since."""
+        self._possible = waited
+
+    def committed(self) -> None:
+        self._possible = False
+
+    def report_stale(self, error: BaseException) -> None:
+        """Report ``error`` if a script that begins now would not meet it."""
+        if self._possible and (meaning := stale_reason(error)):
+            self._possible = False
+            self._send(StaleSnapshot(f"{meaning}: {first_line(error)}"))

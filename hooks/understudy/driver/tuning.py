@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
-#: What ``--tune`` sets where nobody else has. Spark notes the first and the last in the checkpoint and goes by that note, and the
+#: What ``--tune`` sets where the user has not. Spark notes the first and the last in the checkpoint and goes by that note, and the
 #: second may be switched at any time; so each start of the query may have the option or not. Version 2 of the state's checkpoint
 #: format is no such setting: nothing in the checkpoint tells of it, and a start without it fails.
 TUNED = {
@@ -28,23 +28,23 @@ def tune(session: Any) -> None:
             session.conf.set(key, value)
 
 
-def advice(deferred: PendingQuery) -> str:
-    """What a query with state is about to keep for ever though nobody has chosen it, in words. Empty if its checkpoint has begun."""
-    if deferred.checkpoint is None:  # it keeps nothing
+def advice(query: PendingQuery) -> str:
+    """Defaults that a query with state is about to keep for ever, in words. Empty if its checkpoint has begun."""
+    if query.checkpoint is None:  # it keeps nothing
         return ""
-    chosen = deferred.snapshot.java_conf
-    session = deferred.session
+    chosen = query.snapshot.java_conf
+    session = query.session
     kept = []
     if not chosen.containsKey(_PARTITIONS):
         kept.append(f"{session.conf.get(_PARTITIONS)} shuffle partitions ({_PARTITIONS})")
     if not chosen.containsKey(_PROVIDER):
         kept.append(f"the state store {session.conf.get(_PROVIDER).rpartition('.')[2]} ({_PROVIDER})")
-    if not kept or not session._jvm.dev.understudy.rehearsal.StatefulPlans.of(deferred.writer._jwrite):  # noqa: SLF001
+    if not kept or not session._jvm.dev.understudy.rehearsal.StatefulPlans.of(query.writer._jwrite):  # noqa: SLF001
         return ""
-    offsets = session._jvm.org.apache.hadoop.fs.Path(f"{deferred.checkpoint}/offsets")  # noqa: SLF001
+    offsets = session._jvm.org.apache.hadoop.fs.Path(f"{query.checkpoint}/offsets")  # noqa: SLF001
     if offsets.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(offsets):  # noqa: SLF001
         return ""
     return (
-        f"query {deferred.name} begins a checkpoint that keeps {' and '.join(kept)} for ever. A takeover opens one store per "
+        f"query {query.name} begins a checkpoint that keeps {' and '.join(kept)} for ever. A takeover opens one store per "
         "partition and operator: set them, or give --tune"
     )

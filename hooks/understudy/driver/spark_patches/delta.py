@@ -1,54 +1,36 @@
-"""Delta Lake's own Python API: its methods change a table past every writer of Spark's, so they wait for the grant, too.
+"""Delta Lake's own Python API: its methods change a table without a writer of Spark's, so they wait for the grant, too.
 
 SQL and ``format("delta")`` need nothing of this: they are Spark's statements and writers.
 """
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from understudy.driver.gate_client import GateClient
 from understudy.driver.scala import private_field
-
-_CHANGES = {
-    "DeltaTable": (
-        "delete",
-        "update",
-        "generate",
-        "vacuum",
-        "convertToDelta",
-        "upgradeTableProtocol",
-        "addFeatureSupport",
-        "dropFeatureSupport",
-        "restoreToVersion",
-        "restoreToTimestamp",
-        "clone",
-        "cloneAtVersion",
-        "cloneAtTimestamp",
-    ),
-    "DeltaMergeBuilder": ("execute",),
-    "DeltaOptimizeBuilder": ("executeCompaction", "executeZOrderBy"),
-}
+from understudy.driver.spark_patches.registry import PatchRegistry
+from understudy.driver.spark_patches.targets import DELTA, DELTA_BUILDER
 
 
-def install(module: ModuleType, gate_client: GateClient) -> None:
-    """Gate the methods of ``delta.tables`` that write; other versions of it have others of them."""
-    for owner, names in _CHANGES.items():
-        gate_client.gate(getattr(module, owner, object), *names)
-    _gate_builder(module, gate_client)
+def install(patches: PatchRegistry, module: ModuleType, gate_client: GateClient) -> None:
+    """Gate the methods of ``delta.tables`` that write. Its versions differ in which they have."""
+    builder = f"{DELTA_BUILDER}.execute"
+    for target in patches.targets_in(DELTA):
+        if target != builder:
+            patches.replace(target, gate_client.gated)
 
+    def unless_it_exists(stock: Callable[..., Any]) -> Callable[..., Any]:
+        gated = gate_client.gated(stock)
 
-def _gate_builder(module: ModuleType, gate_client: GateClient) -> None:
-    stock = module.DeltaTableBuilder.execute
-    gated = gate_client.gated(stock)
+        def execute(self: Any) -> Any:
+            return stock(self) if _exists_already(module, self) else gated(self)
 
-    @functools.wraps(stock)
-    def execute(self: Any) -> Any:
-        return stock(self) if _exists_already(module, self) else gated(self)
+        return execute
 
-    module.DeltaTableBuilder.execute = execute
+    patches.replace(builder, unless_it_exists)
 
 
 def _exists_already(module: ModuleType, builder: Any) -> bool:

@@ -1,29 +1,14 @@
-"""What a script imports: modules of ``--py-files``, also before it has a session, as under spark-submit; and libraries to be patched."""
+"""Calls back when a script imports a module: a library is patched then, and not imported for that."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec, spec_from_file_location
-from pathlib import Path
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
-
-from understudy.submit import local_files
-
-
-def make_importable(submit: Sequence[str]) -> None:
-    """Archives and directories go onto the path; a module is found by its own name, and nothing that lies beside it.
-
-    Files that are not on this machine are fetched by Spark, and can be imported once there is a session.
-    """
-    files = [path.absolute() for path in local_files(submit, "--py-files", "spark.submit.pyFiles")]
-    modules = {path.stem: path for path in files if path.suffix == ".py"}
-    sys.path[0:0] = [str(path) for path in files if path.suffix != ".py"]
-    if modules:
-        sys.meta_path.append(_Modules(modules))
 
 
 def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
@@ -36,17 +21,8 @@ def when_imported(name: str, then: Callable[[ModuleType], None]) -> None:
         sys.meta_path.insert(0, _watch)
 
 
-class _Modules(MetaPathFinder):
-    def __init__(self, modules: dict[str, Path]) -> None:
-        self._modules = modules
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        del path, target
-        return spec_from_file_location(fullname, self._modules[fullname]) if fullname in self._modules else None
-
-
 class _Watch(MetaPathFinder):
-    """Finds nothing by itself: asks the finders after it, and loads what they find with theirs."""
+    """Finds nothing by itself: asks the finders after it, and loads what they find with their loaders."""
 
     def __init__(self) -> None:
         self.awaited: dict[str, Callable[[ModuleType], None]] = {}
@@ -56,7 +32,7 @@ class _Watch(MetaPathFinder):
         if (then := self.awaited.pop(fullname, None)) is None:
             return None
         try:
-            found = find_spec(fullname)  # asks us, too, who do not wait for it just now
+            found = find_spec(fullname)  # asks this finder, too, which does not wait for the module just now
         finally:
             self.awaited[fullname] = then
         if found is not None and found.loader is not None:

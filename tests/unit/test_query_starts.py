@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from understudy.driver.assembly import Driver, connect
 from understudy.driver.pending_query import PendingQuery
-from understudy.driver.stage import Stage
 from understudy.fencing.counters import CountersPage
 from understudy.protocol.counters import path_of
 from understudy.protocol.gate import State
@@ -68,7 +68,7 @@ class Started(PendingQuery):
     def roots(self) -> list[str]:
         return [str(self.checkpoint), "/sink"]
 
-    def count_ungated(self, jvm: Any) -> None:
+    def count_ungated(self, fence: Any) -> None:
         """Its sink asks the gate."""
 
     def begin(self) -> Any:
@@ -82,34 +82,36 @@ def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Sta
     return kind(anything, None, None, sink, checkpoint, snapshot)
 
 
-def leading(gate: Path, fence: Fence, gate_client: Any, said: list[Message]) -> Stage:
+def leading(gate: Path, fence: Fence, gate_client: Any, sent: list[Message]) -> Driver:
     CountersPage.create(path_of(gate))
-    nobody: Any = None
+    no_rehearsals: Any = None
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
-    stage = Stage(gate_client, nobody, gate, check, said.append)
-    stage.attached(SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence)))))
-    stage._claims.granted({})
-    return stage
+    driver = connect(gate, gate_client, check, no_rehearsals, sent.append)
+    driver.fence.attached(
+        SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
+    )
+    driver.takeover.claims.granted({})
+    return driver
 
 
 def test_queries_that_came_to_their_end_are_forgotten_and_those_that_run_or_failed_are_not(tmp_path: Path) -> None:
-    said: list[Message] = []
+    sent: list[Message] = []
     fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
-    stage = leading(tmp_path / "gate", fence, leads, said)
-    stage.start(started("/runs", Query(active=True)))
-    stage.start(started("/failed", Query(active=False, error="it failed")))
+    driver = leading(tmp_path / "gate", fence, leads, sent)
+    driver.starts.start(started("/runs", Query(active=True)))
+    driver.starts.start(started("/failed", Query(active=False, error="it failed")))
     for number in range(100):
-        stage.start(started(f"/run-{number}", Query(active=False)))
-    (*_, roots) = [message for message in said if isinstance(message, Roots)]
+        driver.starts.start(started(f"/run-{number}", Query(active=False)))
+    (*_, roots) = [message for message in sent if isinstance(message, Roots)]
     assert len(roots.roots) <= 5, "the sink, two that stay, the last and the one before"
     assert {"/sink", "/runs", "/failed", "/run-99"} <= {*roots.roots}
     assert fence.forgotten == [f"/run-{number}" for number in range(99)]
-    assert len(stage.registry.queries()) == 3
+    assert len(driver.registry.queries()) == 3
 
-    stage.start(started("/run-5", Query(active=True)))
+    driver.starts.start(started("/run-5", Query(active=True)))
     assert fence.claimed.count("/run-5") == 2, "it is claimed again when it is used again"
     assert fence.claimed.count("/sink") == 1
-    leads.standing = lambda: State.REVOKED  # whatever still waits for a first commit ends
+    leads.standing = lambda: State.REVOKED  # what still waits for a first commit ends
 
 
 class Slow(Started):
@@ -125,18 +127,18 @@ class Slow(Started):
 def test_what_a_start_under_way_has_claimed_is_not_forgotten_when_a_query_that_ended_there_is(tmp_path: Path) -> None:
     """Its tasks were counted no more from then on, and a driver whose tasks ask no gate was parked."""
     fence, leads = Fence(), SimpleNamespace(standing=lambda: State.OPEN, pass_through=lambda: None)
-    stage = leading(tmp_path / "gate", fence, leads, [])
-    stage.start(started("/again", Query(active=False)))
+    driver = leading(tmp_path / "gate", fence, leads, [])
+    driver.starts.start(started("/again", Query(active=False)))
     again = started("/again", Query(active=True), Slow)
     assert isinstance(again, Slow)
 
     def meanwhile() -> None:
-        other = threading.Thread(target=stage.start, args=(started("/other", Query(active=True)),))
+        other = threading.Thread(target=driver.starts.start, args=(started("/other", Query(active=True)),))
         other.start()
         other.join()
 
     again.meanwhile = meanwhile
-    stage.start(again)
+    driver.starts.start(again)
     assert fence.forgotten == []
-    assert {*stage._held()} == {"/again", "/other", "/sink"}
+    assert {*driver.starts.roots.held()} == {"/again", "/other", "/sink"}
     leads.standing = lambda: State.REVOKED

@@ -11,7 +11,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from understudy.driver.standin import is_log_conflict
+from understudy.driver.conflict_recovery import is_log_conflict
 
 JARS = Path(pyspark.__file__).parent / "jars"
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from understudy.driver.gate_client import GateClient
 
 
-class Leading:
+class DriverLeadership:
     def __init__(self, gate_client: GateClient) -> None:
         self._gate_client = gate_client
 

@@ -1,0 +1,115 @@
+"""A driver's parts, and how they are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from understudy.driver.conflict_recovery import ConflictRecovery
+from understudy.driver.fence_check import FenceCheck
+from understudy.driver.fence_client import FenceClient
+from understudy.driver.first_commit import FirstCommit
+from understudy.driver.gate_client import GateClient
+from understudy.driver.query_count import QueryCount
+from understudy.driver.query_launcher import QueryLauncher
+from understudy.driver.query_registry import QueryRegistry
+from understudy.driver.query_starts import QueryStarts
+from understudy.driver.quiesce import Quiesce
+from understudy.driver.read_budget import ReadBudget
+from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.root_claims import RootClaims
+from understudy.driver.roots_in_use import RootsInUse
+from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.driver.takeover import Takeover
+from understudy.errors import UnderstudyError
+from understudy.protocol.driver_spec import DriverSpec
+from understudy.protocol.messages import Message, Running
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What patches, the supervisor's messages and the script's end reach."""
+
+    gate_client: GateClient
+    fence: FenceClient
+    fence_check: FenceCheck
+    rehearsals: Rehearsals
+    registry: QueryRegistry
+    starts: QueryStarts
+    takeover: Takeover
+    quiesce: Quiesce
+    recovery: ConflictRecovery
+    stale_snapshot: StaleSnapshotReporter
+
+
+def assemble(
+    spec: DriverSpec, send: Callable[[Message], None], refuse: Callable[[UnderstudyError], NoReturn]
+) -> Driver:
+    """``send`` reaches the supervisor, ``refuse`` ends the process."""
+    gate, fence_check = Path(spec.gate), FenceCheck(refuse)
+    budget = ReadBudget(spec.rows_per_hour, spec.bytes_per_hour)
+    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, budget, send)
+    gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer)
+    return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
+
+
+def connect(
+    gate: Path,
+    gate_client: GateClient,
+    fence_check: FenceCheck,
+    rehearsals: Rehearsals,
+    send: Callable[[Message], None],
+    *,
+    executors: int = 0,
+) -> Driver:
+    """The parts around a gate, a check of sessions and rehearsals. ``gate`` is the path of the gate's page."""
+    fence = FenceClient()
+    registry = QueryRegistry(gate_client)
+    claims = RootClaims(gate_client, fence_check, fence, send)
+    stale_snapshot = StaleSnapshotReporter(send)
+    roots = RootsInUse(registry, claims, fence)
+    launcher = QueryLauncher(fence=fence, claims=claims, roots=roots, stale_snapshot=stale_snapshot)
+    first_commit = FirstCommit(gate=gate, gate_client=gate_client, stale_snapshot=stale_snapshot, send=send)
+    count = QueryCount(registry.state, lambda now: send(Running(now.running, dict(now.failed))))
+    recovery = ConflictRecovery(
+        gate_client=gate_client, registry=registry, launcher=launcher, query_count=count, stale_snapshot=stale_snapshot
+    )
+    takeover = Takeover(
+        gate_client=gate_client,
+        rehearsals=rehearsals,
+        registry=registry,
+        claims=claims,
+        launcher=launcher,
+        recovery=recovery,
+        first_commit=first_commit,
+        stale_snapshot=stale_snapshot,
+        send=send,
+        executors=executors,
+    )
+    starts = QueryStarts(
+        gate_client=gate_client,
+        rehearsals=rehearsals,
+        registry=registry,
+        fence=fence,
+        fence_check=fence_check,
+        roots=roots,
+        launcher=launcher,
+        takeover=takeover,
+        recovery=recovery,
+        first_commit=first_commit,
+        send=send,
+    )
+    return Driver(
+        gate_client=gate_client,
+        fence=fence,
+        fence_check=fence_check,
+        rehearsals=rehearsals,
+        registry=registry,
+        starts=starts,
+        takeover=takeover,
+        quiesce=Quiesce(gate_client=gate_client, registry=registry, fence=fence, send=send),
+        recovery=recovery,
+        stale_snapshot=stale_snapshot,
+    )

@@ -1,0 +1,52 @@
+"""The driver's end of the socketpair to its supervisor."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+from understudy.driver.assembly import Driver
+from understudy.protocol.messages import (
+    LONGEST_LINE,
+    Granted,
+    Message,
+    PauseRehearsals,
+    Reclaim,
+    Revoked,
+    Suspend,
+    decode,
+    encode,
+)
+
+
+class Channel:
+    """Sending never raises: without a supervisor this process is about to die anyway."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        try:
+            with self._lock:
+                self._socket.sendall(encode(message))
+        except OSError:
+            return
+
+    def listen(self, driver: Driver) -> None:
+        """Carry out what the supervisor sends, in this thread; returns at the end of the channel."""
+        with self._socket.makefile("rb") as lines:
+            while line := lines.readline(LONGEST_LINE):
+                match decode(line):
+                    case Granted(_, recorded):
+                        driver.takeover.granted(recorded)
+                    case Reclaim():
+                        driver.takeover.reclaim()
+                    case Revoked():
+                        driver.takeover.revoked()
+                    case PauseRehearsals(seconds):
+                        driver.rehearsals.pause(seconds)
+                    case Suspend(patience):
+                        driver.quiesce.suspend(patience)
+                    case other:
+                        raise AssertionError(f"a supervisor does not send {other}")

@@ -1,0 +1,107 @@
+"""Restarts a query that met a late write of the previous leader: it reads that write and adopts it, and the script sees nothing."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery
+
+from understudy.driver.gate_client import GateClient
+from understudy.driver.pending_query import PendingQuery
+from understudy.driver.query_count import QueryCount
+from understudy.driver.query_launcher import QueryLauncher
+from understudy.driver.query_registry import QueryRegistry
+from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.protocol.gate import State
+
+#: How often one query is restarted. A third conflict means that someone outside the election writes there.
+_CONFLICT_RESTARTS = 2
+
+#: What Spark and Delta say when two queries wrote one log: the checkpoint, a file sink's log, or a Delta table.
+#: `tests/unit/test_conflict_recovery.py` compares it with Spark's own error classes.
+_CONFLICTS = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Concurrent update to the log",
+    "concurrently using",
+    "FileAlreadyExistsException",
+    "Race while writing batch",  # _spark_metadata/N came after the sink had looked for it
+    # the transaction of the same query and batch, or what Delta notices of it before that: rows it added, files it replaced,
+    # the table it created
+    "DELTA_CONCURRENT_TRANSACTION",
+    "ConcurrentTransactionException",
+    "DELTA_CONCURRENT_APPEND",
+    "DELTA_CONCURRENT_DELETE_DELETE",
+    "DELTA_CONCURRENT_DELETE_READ",
+    "DELTA_CONCURRENT_WRITE",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+)
+
+
+def is_log_conflict(error: BaseException) -> bool:
+    return any(text in str(error) for text in _CONFLICTS)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ConflictRecovery:
+    gate_client: GateClient
+    registry: QueryRegistry
+    launcher: QueryLauncher
+    query_count: QueryCount
+    stale_snapshot: StaleSnapshotReporter
+
+    def recover(self, query: PendingQuery, failed: StreamingQuery) -> bool:
+        """Restart a query that ``failed`` on a log conflict. True if it runs again, also by another thread's doing.
+
+        False after two restarts, once leadership is lost, and in a listener that a start waits for: that may be the very start
+        that recovers the query.
+        """
+        if self.registry.in_callback:
+            return False
+        with query.recovery:
+            if query.query is not failed:
+                return True
+            if query.recovered >= _CONFLICT_RESTARTS or self.gate_client.standing() is State.REVOKED:
+                return False
+            if not _met_a_conflict(failed):
+                return False
+            query.recovered += 1
+            self.launcher.start_one(query)
+            return query.query is not failed
+
+    def recover_any(self, error: BaseException) -> bool:
+        """Whether ``error`` is a log conflict, and every query that ended on one runs again. Some may run again already."""
+        if not is_log_conflict(error):
+            return False
+        queries = self.registry.queries()
+        return all(self.recover(each, each.query) for each in queries if each.query and _met_a_conflict(each.query))
+
+    def watch(self, queries: list[PendingQuery]) -> None:
+        """Recover each query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""
+        self.query_count.changed()
+        for query in queries:
+            threading.Thread(target=self._watch_one, args=(query,), name="conflict-watch", daemon=True).start()
+
+    def _watch_one(self, pending: PendingQuery) -> None:
+        while (query := pending.query) is not None:
+            try:
+                query.awaitTermination()
+            except StreamingQueryException as error:
+                if not self.recover(pending, query):
+                    self.stale_snapshot.report_stale(error)
+                    return
+            except BaseException:  # noqa: BLE001 - the JVM is gone; the supervisor sees to it
+                return
+            else:
+                return
+            finally:
+                self.query_count.changed()
+
+
+def _met_a_conflict(query: StreamingQuery) -> bool:
+    error = None if query.isActive else query.exception()
+    return error is not None and is_log_conflict(error)

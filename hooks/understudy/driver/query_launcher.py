@@ -1,0 +1,89 @@
+"""Starts queries in Spark: claims their roots, then begins each one with the settings that its script had set for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.driver.fence_client import FenceClient
+from understudy.driver.pending_query import PendingQuery
+from understudy.driver.root_claims import RootClaims
+from understudy.driver.roots_in_use import RootsInUse
+from understudy.driver.stale_snapshot import StaleSnapshotReporter
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class QueryLauncher:
+    """Raises nothing: a failure becomes the query's ``error``, which the script's thread raises."""
+
+    fence: FenceClient
+    claims: RootClaims
+    roots: RootsInUse
+    stale_snapshot: StaleSnapshotReporter
+    # one start at a time may change a session's settings
+    _settings_lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def claim_and_start(self, queries: list[PendingQuery]) -> float:
+        """Claim every root, then start every query; return once all starts have ended. The result: seconds that claims took."""
+        began = time.monotonic()
+        try:
+            sessions: dict[str, Any] = {}
+            for query in queries:
+                sessions |= dict.fromkeys(self.roots.hold(query), query.session)
+            self.claims.claim({root: sessions[root] for root in sorted(sessions)})
+            for query in queries:
+                query.count_ungated(self.fence)
+        except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
+            for query in queries:
+                query.error = error
+                query.registered.set()
+                query.begun.set()
+            return time.monotonic() - began
+        claimed = time.monotonic() - began
+        starters = [
+            threading.Thread(target=self._start_in_order, args=(each,), daemon=True) for each in start_order(queries)
+        ]
+        for starter in starters:
+            starter.start()
+        for starter in starters:
+            starter.join()
+        return claimed
+
+    def start_one(self, query: PendingQuery) -> None:
+        query.starts = True
+        try:
+            with self._settings_lock:
+                same = query.snapshot.same_settings(query.session)
+                if not same:
+                    current = type(query.snapshot).of(query.session)
+                    query.snapshot.apply(query.session)
+                    try:
+                        query.query = query.begin()
+                    finally:
+                        current.apply(query.session)
+            if same:
+                query.query = query.begin()
+        except BaseException as error:  # noqa: BLE001 - kept for the script's thread, which raises it
+            query.error = error
+            self.stale_snapshot.report_stale(error)
+        finally:
+            query.starts = False
+            query.registered.set()
+            query.begun.set()
+
+    def _start_in_order(self, queries: list[PendingQuery]) -> None:
+        for query in queries:
+            self.start_one(query)
+
+
+def start_order(queries: Iterable[PendingQuery]) -> list[list[PendingQuery]]:
+    """Groups that may start concurrently. The queries of one group exclude each other, and start in the script's order."""
+    groups: list[list[PendingQuery]] = []
+    for query in queries:
+        joined = [group for group in groups if any(query.excludes(other) for other in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(other for group in joined for other in group), query])
+    return groups

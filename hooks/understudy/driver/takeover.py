@@ -1,0 +1,88 @@
+"""The takeover: what a grant of leadership does to a driver that waited for it.
+
+Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, concurrently
+where their settings agree. Nothing is read from a root before its claim.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from understudy.driver.conflict_recovery import ConflictRecovery
+from understudy.driver.executors import ask_for
+from understudy.driver.first_commit import FirstCommit
+from understudy.driver.gate_client import GateClient
+from understudy.driver.pending_query import PendingQuery
+from understudy.driver.query_launcher import QueryLauncher
+from understudy.driver.query_registry import QueryRegistry
+from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.root_claims import RootClaims
+from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.protocol.gate import State
+from understudy.protocol.messages import Message, Started, Starting
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Takeover:
+    """``executors`` is how many to ask for at the grant; 0 leaves that to Spark."""
+
+    gate_client: GateClient
+    rehearsals: Rehearsals
+    registry: QueryRegistry
+    claims: RootClaims
+    launcher: QueryLauncher
+    recovery: ConflictRecovery
+    first_commit: FirstCommit
+    stale_snapshot: StaleSnapshotReporter
+    send: Callable[[Message], None]
+    executors: int
+    # guards _taken_over, and which queries wait for it
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _taken_over: bool = field(default=False, init=False)
+
+    def awaits(self, query: PendingQuery) -> bool:
+        """Register the query for the takeover and return true; false where this driver has stopped standing by."""
+        with self._lock:
+            waiting = self.gate_client.standing() is State.STANDBY and not self._taken_over
+            if waiting:
+                self.registry.add(query)
+        return waiting
+
+    def granted(self, recorded: Mapping[str, int]) -> None:
+        """Take over; where this driver leads already, its token was raised, and it claims again.
+
+        Called in the thread that reads the supervisor's messages, so the work is another thread's.
+        """
+        self.claims.granted(recorded)
+        self.rehearsals.cancel()
+        self.gate_client.nudge()
+        with self._lock:
+            if self._taken_over:
+                self.claims.reclaim()
+                return
+            self._taken_over = True
+            queries = self.registry.queries()
+            self.stale_snapshot.takeover_begins(waited=self.rehearsals.waited)
+        if self.executors:
+            threading.Thread(target=ask_for, args=(self.executors,), name="executors", daemon=True).start()
+        if queries:
+            threading.Thread(target=self._take_over, args=(queries,), name="takeover", daemon=True).start()
+
+    def reclaim(self) -> None:
+        """The supervisor has raised the token above a higher claim: claim again and go on."""
+        self.claims.reclaim()
+
+    def revoked(self) -> None:
+        self.rehearsals.cancel()
+        self.gate_client.close_for_good()
+
+    def _take_over(self, queries: list[PendingQuery]) -> None:
+        began = time.monotonic()
+        self.send(Starting(len(queries)))
+        claimed = self.launcher.claim_and_start(queries)
+        self.send(Started(len(queries), claimed, time.monotonic() - began))
+        self.recovery.watch(queries)
+        self.first_commit.report(began)
