@@ -95,7 +95,9 @@ def test_what_a_driver_says_is_cut_and_masked_at_both_ends() -> None:
     line = encode(ended)
     assert len(line) < 10_000
     assert SECRET.encode() not in line
-    unbounded = json.dumps({"message": "Ended", "code": 1, "error": ended.error, "asked": True, "fatal": False}).encode()
+    unbounded = json.dumps(
+        {"message": "Ended", "code": 1, "error": ended.error, "asked": True, "fatal": False}
+    ).encode()
     heard = decode(unbounded)
     assert isinstance(heard, Ended)
     assert len(heard.error) < 2100

@@ -102,7 +102,9 @@ def test_a_cluster_bound_to_something_unreadable_is_bound_to_nothing_else(body: 
         assert not isinstance(body.get("job"), str)
 
 
-@given(st.binary() | st.text().map(str.encode) | ANYTHING.map(lambda value: codec.canonical({"message": value}).encode()))
+@given(
+    st.binary() | st.text().map(str.encode) | ANYTHING.map(lambda value: codec.canonical({"message": value}).encode())
+)
 def test_a_line_of_a_driver_is_a_message_or_refused(line: bytes) -> None:
     message(line)
 
