@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
-from testkit import kills, observer, reports
-from testkit import s3
+from testkit import kills, observer, reports, s3
 from testkit.comparison import verify_apart
 from testkit.feeds import DAYS, load
 

@@ -69,8 +69,13 @@ def user_code_running(jvm: Process | None) -> int:
     for line in Path(f"/proc/{jvm.pid}/maps").read_text(encoding="utf-8").splitlines():
         if line.endswith(".activity"):
             path = line.partition("/")[1] + line.partition("/")[2]  # as it is called where the JVM lives
-            return int.from_bytes(Path(f"/proc/{jvm.pid}/root{path}").read_bytes()[:8], "little")
+            return running_in(Path(f"/proc/{jvm.pid}/root{path}").read_bytes())
     return 0
+
+
+def running_in(activity: bytes) -> int:
+    """The number that the JVM writes into its activity page."""
+    return int.from_bytes(activity[:8], "little")
 
 
 def replica_of(root: int, table: Mapping[int, Process] | None = None) -> ReplicaProcesses | None:

@@ -18,6 +18,7 @@ class Echo(mocks.Mocks):
         return f"{args.name}_id", dict(args.inputs)
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
+        del args
         return {}, None
 
 

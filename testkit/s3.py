@@ -106,7 +106,7 @@ class S3Proxy:
     """
 
     upstream: int
-    rule: Rule = lambda line: "pass"
+    rule: Rule = lambda _: "pass"
     seen: list[str] = field(default_factory=list)
     ignored: str = ""
     port: int = 0

@@ -41,7 +41,16 @@ def main() -> int:
     try:
         for first in range(0, options.electors, _PER_PROCESS):
             last = min(first + _PER_PROCESS, options.electors)
-            command = [sys.executable, "-m", "e2e.harness.many_electors", namespace, "leader", str(first), str(last), options.profile]
+            command = [
+                sys.executable,
+                "-m",
+                "e2e.harness.many_electors",
+                namespace,
+                "leader",
+                str(first),
+                str(last),
+                options.profile,
+            ]
             processes.append(cluster.start(*command))
         began = time.monotonic()
         time.sleep(options.minutes * 60)

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -156,7 +155,8 @@ class Kubernetes:
         command = [sys.executable, "-m", "e2e.harness.racing_writer", self.namespace, self.shape, name]
         environment = {**self.environment, "PYTHONPATH": f"{REPOSITORY / 'hooks'}{os.pathsep}{REPOSITORY}"}
         workers = [
-            Popen([*command, f"writer-{i}", str(rounds)], env=environment, stdout=PIPE, text=True) for i in range(writers)
+            Popen([*command, f"writer-{i}", str(rounds)], env=environment, stdout=PIPE, text=True)
+            for i in range(writers)
         ]
         outputs = [worker.communicate()[0] for worker in workers]
         assert [worker.returncode for worker in workers] == [0] * writers

@@ -279,7 +279,9 @@ class FlightsDeployment(FaultInjector):
             time.sleep(1.0)  # when it was taken stands in the lock, when its holder committed in the bucket
         taken = self.acquired()
         # A commit that the old leader made before its end is not the new one's, and a look may bring it late.
-        commit = self.watch.first(lambda each: each.input and each.seen > max(at, taken) + self.bucket_sync.lag_s, patience)
+        commit = self.watch.first(
+            lambda each: each.input and each.seen > max(at, taken) + self.bucket_sync.lag_s, patience
+        )
         if commit is None:
             raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
         takeover = Takeover(kind, commit.seen - at, self._note(), self.bucket_sync.look_s)

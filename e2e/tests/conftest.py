@@ -182,7 +182,9 @@ def bundled(
     over: dict[str, Any],
 ) -> Iterator[Bundled]:
     """The flights job as a stack of the bundle: it is up."""
-    with Bundled(cluster, object_store, flights_image, results, namespace, stack=stack_under_test, over=over).running() as made:
+    with Bundled(
+        cluster, object_store, flights_image, results, namespace, stack=stack_under_test, over=over
+    ).running() as made:
         yield made
 
 

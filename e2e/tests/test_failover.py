@@ -18,8 +18,7 @@ from e2e.harness.flights_deployment import CALM, WHOLE, FlightsDeployment, count
 from e2e.harness.helm import Helm
 from e2e.harness.kubectl import await_value
 from e2e.harness.replica_logs import said
-from testkit import procs
-from testkit import metrics
+from testkit import metrics, procs
 
 #: An API server that is away for this long (s) is to cost a pause, and nothing else.
 OUTAGE = 60.0

@@ -25,10 +25,10 @@ def look(cluster: Cluster) -> Iterator[Heartbeat]:
 def test_up_brings_everything_from_the_namespace_to_a_leader(look: Heartbeat) -> None:
     began = time.monotonic()
     look.stack.up(look.given)
-    deployed = time.monotonic() - began
+    up_after = time.monotonic() - began
     look.status(r"commit +\d", 180)
     print(
-        f"deployed after {deployed:.1f} s, a leader's first commits were known after {time.monotonic() - began:.1f} s"
+        f"deployed after {up_after:.1f} s, a leader's first commits were known after {time.monotonic() - began:.1f} s"
     )
 
     began = time.monotonic()

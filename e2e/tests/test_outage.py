@@ -21,7 +21,9 @@ OUTAGE = 60.0
 @contextmanager
 def electors(cluster: Cluster, namespace: str, who: str) -> Iterator[list[dict[str, Any]]]:
     """Electors called ``who``; yields what they say, as they say it."""
-    process = cluster.start(sys.executable, "-m", "e2e.harness.many_electors", namespace, who, "0", str(ELECTORS), "fast")
+    process = cluster.start(
+        sys.executable, "-m", "e2e.harness.many_electors", namespace, who, "0", str(ELECTORS), "fast"
+    )
     assert process.stdout is not None
     lines, heard = process.stdout, list[dict[str, Any]]()
     listening = threading.Thread(target=lambda: heard.extend(map(json.loads, lines)), daemon=True)

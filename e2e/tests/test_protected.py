@@ -18,7 +18,9 @@ def uids(bundled: Bundled) -> list[str]:
     return [each["metadata"]["uid"] for each in bundled.ha_objects().values()]
 
 
-def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(bundled: Bundled, stack_under_test: Stack) -> None:
+def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(
+    bundled: Bundled, stack_under_test: Stack
+) -> None:
     bundled.goes_on(0)
     before = uids(bundled)
 

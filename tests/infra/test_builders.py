@@ -277,12 +277,12 @@ def test_another_script_is_another_revision(tmp_path_factory: pytest.TempPathFac
     file.touch()
     stack = settings_from({**LEAST, "script": "", "scriptFile": str(file)})
 
-    def deployed(text: str) -> tuple[str, Manifest]:
+    def workload_of(text: str) -> tuple[str, Manifest]:
         file.write_bytes(text.encode())
         (script,) = [each for each in everything(stack) if each.get("immutable")]
         return script["metadata"]["name"], workload(stack, "")["spec"]["template"]
 
-    before, after = deployed(one), deployed(other)
+    before, after = workload_of(one), workload_of(other)
     assert (before[0] == after[0]) is (one == other)
     assert (before[1] == after[1]) is (one == other)
 

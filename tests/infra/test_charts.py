@@ -15,8 +15,8 @@ from jsonschema import Draft7Validator
 from prometheus_client import generate_latest
 
 from testkit import metrics
+from tests.doubles.pages import counters
 from tests.infra.recorder import record
-from tests.unit.counted import page
 from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
 from understudy.protocol.messages import RehearsalReport
@@ -148,7 +148,7 @@ class TestVersions:
 def exposed(directory: Path) -> list[str]:
     """What ``/metrics`` of a leader and of a standby says, by the code that says it."""
     leader, standby = (Health(BootClock(), FenceCounts(), live_within=4.0) for _ in range(2))
-    leader.fence.follow(page(directory / "counters", committed_ms=1000))
+    leader.fence.follow(counters(directory / "counters", committed_ms=1000))
     leader.granted(7, 0.1)
     leader.phases |= {"start": 0.5, "first_commit": 1.0}
     standby.stands(RehearsalReport("job.py:9", rehearsed=True, how="live", rounds=1, seconds=1.0), 1.0)

@@ -1,8 +1,7 @@
 """Drivers for tests of the JVM fence: a bare JVM, or a whole Spark, in a session of its own behind a gate we write.
 
 The JVM's parent is a small Python that leads the session, as the driver's Python does in production: the halting thread
-kills that one and its session, never the test run. Gate pages are written with ``struct`` from the documented layout, and
-not with the package's own writer, so that the two cannot agree on a mistake.
+kills that one and its session, never the test run. Gate pages are written by ``tests.doubles.pages``.
 """
 
 from __future__ import annotations
@@ -11,12 +10,10 @@ import gc
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import time
 import uuid
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,15 +26,11 @@ from py4j.finalizer import ThreadSafeFinalizer
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
 
-from understudy.clock import NEVER, Instant, instant
+from tests.doubles.pages import GatePage
 from understudy.environment import find_fence, spark_version
-from understudy.fencing.counters import CountersPage
-from understudy.protocol.counters import path_of
 
 REPOSITORY = Path(__file__).parents[2]
 MODULE = REPOSITORY / "hooks" / "jvm"
-STANDBY, OPEN, CLOSED, REVOKED = 1, 2, 3, 4
-MAGIC = 0x47445355
 LOST = "dev.understudy.fence.LeadershipLostException"
 EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
 
@@ -59,77 +52,6 @@ def fence_jar() -> Path:
     """The jar under test: ``UNDERSTUDY_FENCE_JAR``, else the one that ``make jar`` built for this Spark."""
     named = os.environ.get("UNDERSTUDY_FENCE_JAR")
     return Path(named) if named else find_fence(spark_version())
-
-
-def token(epoch: int, attempt: int = 0) -> int:
-    return epoch << 32 | attempt
-
-
-def later(seconds: float) -> Instant:
-    return instant().plus(seconds)
-
-
-@dataclass
-class GatePage:
-    """The supervisor's side of a gate, and Python's side of the activity page."""
-
-    path: Path
-    sequence: int = 0
-    counters: CountersPage = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.path.write_bytes(bytes(4096))
-        Path(f"{self.path}.activity").write_bytes(bytes(4096))
-        self.counters = CountersPage.create(path_of(self.path))
-        self.write(STANDBY)
-
-    def page(
-        self,
-        state: int,
-        number: int = 0,
-        close: Instant = NEVER,
-        kill: Instant = NEVER,
-        park: Instant = NEVER,
-        *,
-        magic: int = MAGIC,
-        version: int = 1,
-    ) -> bytes:
-        self.sequence += 2
-        body = struct.pack(
-            "<IIQQqqqqqqI",
-            magic,
-            version,
-            self.sequence,
-            number,
-            close.boottime_ns,
-            close.monotonic_ns,
-            kill.boottime_ns,
-            kill.monotonic_ns,
-            park.boottime_ns,
-            park.monotonic_ns,
-            state,
-        )
-        return body + struct.pack("<I", zlib.crc32(body))
-
-    def put(self, data: bytes, offset: int = 0) -> None:
-        descriptor = os.open(self.path, os.O_WRONLY)
-        try:
-            os.pwrite(descriptor, data, offset)
-        finally:
-            os.close(descriptor)
-
-    def write(
-        self, state: int, number: int = 0, close: Instant = NEVER, kill: Instant = NEVER, park: Instant = NEVER
-    ) -> None:
-        data = self.page(state, number, close, kill, park)
-        self.put(struct.pack("<Q", self.sequence - 1), 8)  # odd: being written
-        self.put(data[:8])
-        self.put(data[16:], 16)
-        self.put(data[8:16], 8)
-
-    def busy(self, count: int) -> None:
-        with Path(f"{self.path}.activity").open("r+b") as out:
-            out.write(struct.pack("<Q", count))
 
 
 @dataclass

@@ -11,18 +11,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import (
-    EXISTS,
-    LOST,
-    OPEN,
-    STANDBY,
-    Driver,
-    driver,
-    later,
-    refusal,
-    seize,
-    token,
-)
+from tests.doubles.pages import OPEN, STANDBY, later, token
+from tests.spark.fence_env import EXISTS, LOST, Driver, driver, refusal, seize
 from understudy.clock import instant
 
 pytestmark = pytest.mark.spark

@@ -12,18 +12,8 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import (
-    LOST,
-    OPEN,
-    STANDBY,
-    Driver,
-    claim_files,
-    class_path,
-    driver,
-    refusal,
-    seize,
-    token,
-)
+from tests.doubles.pages import OPEN, STANDBY, token
+from tests.spark.fence_env import LOST, Driver, claim_files, class_path, driver, refusal, seize
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit.observer import read_fence_logs
-from tests.spark.fence_env import LOST, OPEN, REVOKED, Driver, driver, refusal, token
+from tests.doubles.pages import OPEN, REVOKED, token
+from tests.spark.fence_env import LOST, Driver, driver, refusal
 from understudy.protocol.counters import Commit, Counts
 
 pytestmark = pytest.mark.spark

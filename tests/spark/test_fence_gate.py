@@ -11,19 +11,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import (
-    CLOSED,
-    LOST,
-    OPEN,
-    REVOKED,
-    STANDBY,
-    Driver,
-    driver,
-    later,
-    refusal,
-    seize,
-    token,
-)
+from tests.doubles.pages import CLOSED, OPEN, REVOKED, STANDBY, later, token
+from tests.spark.fence_env import LOST, Driver, driver, refusal, seize
 from understudy.clock import NEVER, Instant, instant
 
 pytestmark = pytest.mark.spark

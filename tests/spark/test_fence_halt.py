@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JError
 
-from tests.spark.fence_env import CLOSED, OPEN, REVOKED, STANDBY, Driver, GatePage, driver, later, token
+from tests.doubles.pages import CLOSED, OPEN, REVOKED, STANDBY, GatePage, later, token
+from tests.spark.fence_env import Driver, driver
 from understudy.clock import NEVER, Instant, instant
 
 pytestmark = pytest.mark.spark

@@ -9,19 +9,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import (
-    LOST,
-    OPEN,
-    OUTPUTS,
-    SPARK_OPTIONS,
-    Driver,
-    Job,
-    claim_files,
-    driver,
-    refusal,
-    seize,
-    token,
-)
+from tests.doubles.pages import OPEN, token
+from tests.spark.fence_env import LOST, OUTPUTS, SPARK_OPTIONS, Driver, Job, claim_files, driver, refusal, seize
 
 pytestmark = pytest.mark.spark
 

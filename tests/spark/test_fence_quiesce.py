@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.fence_env import OPEN, Driver, driver, token
+from tests.doubles.pages import OPEN, token
+from tests.spark.fence_env import Driver, driver
 
 pytestmark = pytest.mark.spark
 

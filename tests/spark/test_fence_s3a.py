@@ -14,21 +14,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit import s3
-from tests.spark.fence_env import (
-    CLOSED,
-    EXISTS,
-    FENCE,
-    LOST,
-    OPEN,
-    SPARK_OPTIONS,
-    STANDBY,
-    Driver,
-    class_path,
-    driver,
-    refusal,
-    spark,
-    token,
-)
+from tests.doubles.pages import CLOSED, OPEN, STANDBY, token
+from tests.spark.fence_env import EXISTS, FENCE, LOST, SPARK_OPTIONS, Driver, class_path, driver, refusal, spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

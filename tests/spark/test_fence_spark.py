@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from tests.doubles.pages import OPEN, STANDBY, token
 from tests.spark.fence_env import (
     FENCE,
     LOST,
-    OPEN,
     OUTPUTS,
     SPARK_OPTIONS,
-    STANDBY,
     STOCK,
     Driver,
     Job,
@@ -25,7 +24,6 @@ from tests.spark.fence_env import (
     refusal,
     seize,
     spark,
-    token,
 )
 from tests.spark.in_force import unfenced
 

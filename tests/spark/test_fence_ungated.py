@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.spark.fence_env import CLOSED, EXISTS, OPEN, Driver, driver, later, refusal, token
+from tests.doubles.pages import CLOSED, OPEN, later, token
+from tests.spark.fence_env import EXISTS, Driver, driver, refusal
 from tests.spark.test_fence_halt import alive, gone, stays
 from understudy.clock import instant
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.fence_env import seize, token
+from tests.doubles.pages import token
+from tests.spark.fence_env import seize
 from tests.spark.rig import Rig
 from understudy.protocol.messages import ClaimRefused, Ended
 from understudy.protocol.token import Token

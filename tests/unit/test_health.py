@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.pages import counters
 from tests.unit.clocks import Hands
-from tests.unit.counted import page
 from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 
@@ -130,19 +130,19 @@ def test_refused_writes_and_commits_are_counted_over_all_drivers_of_a_replica(tm
     counts = FenceCounts()
     counts.look()
     assert (counts.refused, counts.committed_at) == (0, 0.0)
-    counts.follow(page(tmp_path / "one", refused=3, committed_ms=2500))
+    counts.follow(counters(tmp_path / "one", refused=3, committed_ms=2500))
     counts.look()
     counts.look()
     assert (counts.refused, counts.committed_at) == (3, 2.5)
     (tmp_path / "one").unlink()  # its driver is dead, and its place has been cleared
-    counts.follow(page(tmp_path / "two", refused=1))
+    counts.follow(counters(tmp_path / "two", refused=1))
     counts.look()
     assert (counts.refused, counts.committed_at) == (4, 2.5)
 
 
 def test_a_page_that_was_torn_for_good_says_what_it_said_before(tmp_path: Path) -> None:
     """Its writer was killed in the middle: the counts of a dead driver stay, and nobody waits for it."""
-    torn = page(tmp_path / "page", refused=2, committed_ms=1000)
+    torn = counters(tmp_path / "page", refused=2, committed_ms=1000)
     before = torn.read()
     with (tmp_path / "page").open("r+b") as out:
         out.seek(8)
@@ -155,7 +155,7 @@ def test_a_page_that_was_torn_for_good_says_what_it_said_before(tmp_path: Path) 
 def test_counting_takes_no_descriptor(tmp_path: Path) -> None:
     """A replica out of descriptors was dead for its probes, though it led well."""
     counts = FenceCounts()
-    counts.follow(page(tmp_path / "page", refused=1))
+    counts.follow(counters(tmp_path / "page", refused=1))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:

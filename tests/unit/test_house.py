@@ -148,8 +148,8 @@ def test_what_times_takeovers_in_a_cluster_reaches_nothing_of_ours(observer: str
         assert imported_by(each).isdisjoint({"understudy", "infra", "examples"}), each
 
 
-def test_a_production_reaches_what_is_ours_only_where_it_is_deployed() -> None:
-    made = HOUSE / "e2e" / "deployment_specs.py"
+def test_a_deployment_of_the_flights_reaches_what_is_ours_only_where_it_is_deployed() -> None:
+    made = HOUSE / "e2e" / "harness" / "deployment_specs.py"
 
     names = {name.replace(".", "/") for name in names_in(HOUSE / "e2e" / "harness" / "flights_deployment.py")}
     asked = {path for name in names if (path := HOUSE / f"{name}.py").is_file()}
@@ -159,26 +159,6 @@ def test_a_production_reaches_what_is_ours_only_where_it_is_deployed() -> None:
         assert imported_by(each).isdisjoint({"understudy", "infra"}), each
 
 
-#: Modules that are longer than they should be, and how long they may be at most. Only ever to be made shorter, and to lose entries.
-LONGER_THAN_400 = {
-    "hooks/jvm/src/main/java/dev/understudy/fence/Fence.java": 407,
-    "hooks/understudy/supervisor/replica.py": 560,
-}
-
-
-def test_modules_have_400_lines_at_most() -> None:
-    rooms = ("hooks", "infra", "testkit", "bench", "e2e", "tools")
-    modules = [path for room in rooms for path in (HOUSE / room).rglob("*") if path.suffix in {".py", ".java"}]
-    lines = {
-        str(path.relative_to(HOUSE)): len(path.read_text(encoding="utf-8").splitlines())
-        for path in modules
-        if not {"target", "test", "__pycache__"} & set(path.parts)
-    }
-    longer = {name: count for name, count in lines.items() if count > 400}
-
-    assert len(lines) > 150
-    assert {name: count for name, count in longer.items() if count > LONGER_THAN_400.get(name, 400)} == {}
-    assert LONGER_THAN_400.keys() <= longer.keys(), "it is short enough now: take it out of the list"
 
 
 def test_the_makefile_needs_no_newer_make_than_3_81() -> None:

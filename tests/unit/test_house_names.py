@@ -40,13 +40,35 @@ GIVEN_UP: Mapping[str, frozenset[str]] = {
 GIVEN_UP_EVENTS = frozenset({"begins-afresh", "begins-again", "rests", "unnoted", "overtaken"})
 
 #: Definitions of such names that are left. Only ever to lose entries.
-LEFT: Mapping[str, frozenset[str]] = {}
-LEFT_EVENTS: frozenset[str] = frozenset()
+LEFT: Mapping[str, frozenset[str]] = {
+    "hooks/understudy/supervisor": frozenset(
+        "Aged Died Drivers Heard Led Lost Met Place Replica Seat Term _feel_pulse _overhear begun_again bury doomed happenings hear idle "
+        "intruder leaving places rest workspace".split()
+    ),
+    "hooks/understudy/driver": frozenset("Stage cast outdated play players stage".split()),
+    "hooks/understudy/election": frozenset(
+        "Sight Tenure blind closes_at core facts floor kills_at turn turned_at".split()
+    ),
+    "hooks/understudy": frozenset("Leading go_first go_like_me".split()),
+    "hooks/jvm/src/main": frozenset({"Fence"}),
+    "infra": frozenset("Safety declared rules".split()),
+}
+LEFT_EVENTS = frozenset({"begins-afresh", "begins-again", "overtaken", "rests", "unnoted"})
 
 _WORDS = re.compile(r"\b(nobody|somebody|whoever|whatever|anew|mend(?:s|ed|ing)?)\b", re.IGNORECASE)
 
 #: How often these words stand in a tree at most. Only ever to be made smaller.
-WORDS: Mapping[str, int] = {}
+WORDS: Mapping[str, int] = {
+    "hooks": 199,
+    "infra": 8,
+    "testkit": 7,
+    "tests": 160,
+    "bench": 15,
+    "e2e": 88,
+    "docs": 69,
+    "charts": 26,
+    "tools": 0,
+}
 
 
 def files(tree: str, *suffixes: str) -> Iterator[Path]:

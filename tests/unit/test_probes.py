@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.doubles.pages import counters
 from tests.unit.clocks import Hands
-from tests.unit.counted import page
 from understudy.errors import EnvironmentProblem
 from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.bounded import BoundedConnections
@@ -72,7 +72,7 @@ def test_metrics_are_as_they_are_when_somebody_asks(health: Health, tmp_path: Pa
     async def check(ask: Ask) -> None:
         assert "understudy_leader 0.0" in (await ask("/metrics"))[1]
         health.granted(7, 0.01)
-        health.fence.follow(page(tmp_path / "counters", refused=1))
+        health.fence.follow(counters(tmp_path / "counters", refused=1))
         told = (await ask("/metrics"))[1]
         assert "understudy_leader 1.0" in told
         assert "understudy_epoch 7.0" in told

@@ -146,9 +146,7 @@ class Drivers:
             if leader is None and self._clock.now() > began + _LOOK_FIRST:
                 break
             await asyncio.sleep(_LOOK_AGAIN)
-        if (
-            self.seat.driver is None and self._term.epoch is None
-        ):  # guard: one-driver. A leader's starts under its own token
+        if self.seat.driver is None and self._term.epoch is None:  # guard: one-driver (a leader's has its own token)
             self._freshness.began(self._due)
             self._due = None
             self._roster.began()

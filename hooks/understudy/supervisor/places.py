@@ -90,7 +90,7 @@ class Place:
     native: Native | None = None
     mounts: tuple[Path, ...] = ()
     java_options: str = ""
-    driver_parts: DriverParts = DriverParts()
+    driver_parts: DriverParts = field(default_factory=DriverParts)
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
     def executors(self, submit: tuple[str, ...]) -> Executors:
