@@ -159,8 +159,6 @@ def test_a_deployment_of_the_flights_reaches_what_is_ours_only_where_it_is_deplo
         assert imported_by(each).isdisjoint({"understudy", "infra"}), each
 
 
-
-
 def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
     text = (HOUSE / "Makefile").read_text(encoding="utf-8")
 
