@@ -1,6 +1,6 @@
 """The demo: a Spark job loses its driver again and again, and not a row (``make demo``).
 
-Three replicas run ``examples/flights.py`` over 336,776 real flights. Each way of dying is tried on whoever leads, one after
+Three replicas run ``examples/flights.py`` over 336,776 real flights. Each way of dying is tried on the leader of the moment, one after
 the other; in between the dead replica is started again and the standbys rehearse. At the end every sink is compared row by
 row with one batch query over the same files. Exit code 0 only if nothing is lost, repeated or overwritten.
 """
@@ -97,7 +97,7 @@ def play(flights: LocalFlights, kinds: Sequence[str], seed: int, show: Screen, f
     first = flights.watch.first(lambda commit: commit.input, 150)
     if first is None:
         raise Failed(f"no replica committed a batch within 150 s; see {flights.logs}")
-    show.say("somebody leads and commits; waiting until the others have rehearsed")
+    show.say("a replica leads and commits; waiting until the others have rehearsed")
     for kind in kinds:
         ready(flights, show)
         feed.per_second = BUSY

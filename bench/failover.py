@@ -25,7 +25,7 @@ from testkit.feeds import load
 from testkit.phases import Takeover, in_a_line
 from testkit.takeovers import Times, Took, asked, concluded, shares
 
-#: What is tried on whom. A shell loop has no supervisor to lose, and nobody restarts a frozen script.
+#: What is tried on whom. A shell loop has no supervisor to lose, and a frozen script is not restarted.
 KINDS = {
     "understudy": ("sigterm", "jvm", "tree", "frozen"),
     "open_session": ("jvm", "tree"),
@@ -36,7 +36,7 @@ KINDS = {
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
 NAMES = tuple(each.name for each in VARIANTS)
 
-#: Days per second while somebody leads, and around a kill, when rows must be waiting for whoever comes next.
+#: Days per second while a replica leads, and around a kill, when rows must be waiting for the next leader.
 CALM, BUSY = 0.3, 3.0
 
 
@@ -57,10 +57,10 @@ def trial(flights: LocalFlights, kind: str, choose: random.Random) -> Takeover:
 
 
 def ready(flights: LocalFlights) -> None:
-    """Somebody leads, and whoever would take over is as ready as this variant gets."""
+    """A replica leads, and a standby is as ready as this variant gets."""
     first = flights.watch.first(lambda commit: commit.input, 180)
     if first is None:
-        raise Failed(f"nobody committed within 180 s; see {flights.logs}")
+        raise Failed(f"no replica committed within 180 s; see {flights.logs}")
     if flights.variant.replicas > 1 and not flights.wait_for(flights.all_ready, 30, "standbys", must=False):
         flights.wait_for(lambda: any(map(flights.ready, flights.standbys())), 150, "no standby is ready")
     time.sleep(1.0)

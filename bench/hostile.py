@@ -186,7 +186,7 @@ def inject_fault(flights: Hostile, kind: str, choose: random.Random) -> None:
     """One fault, and the next commit with rows after it. Raises ``Failed`` if there is none, ``NotThere`` if there was nothing to inject it into."""
     victim = flights.leading()
     if victim is None:
-        raise kills.NotThere("nobody leads just now")
+        raise kills.NotThere("no replica leads just now")
     at = time.time()
     match kind:
         case "full disk":
@@ -200,7 +200,7 @@ def inject_fault(flights: Hostile, kind: str, choose: random.Random) -> None:
             at = kills.kill(kind, victim)
     seen = flights.watch.first(lambda commit: commit.seen > at and commit.input, 180)
     if seen is None:
-        raise Failed(f"nobody committed within 180 s of this: {kind}; see {flights.logs}")
+        raise Failed(f"no replica committed within 180 s of this: {kind}; see {flights.logs}")
     sys.stdout.write(f"    {kind:<11}{seen.seen - at:7.2f} s\n")
     sys.stdout.flush()
 

@@ -37,7 +37,7 @@ PATIENCE_S = 90.0
 
 
 class Failed(Exception):
-    """The show cannot go on: nobody took over, or no replica ever led."""
+    """The run cannot go on: no replica took over, or none ever led."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class LocalFlights:
     # Killing.
 
     def kill(self, kind: str, choose: random.Random) -> Takeover:
-        """Kill the leader at a uniformly random time within the next second, and measure until somebody commits rows."""
+        """Kill the leader at a uniformly random time within the next second, and measure until a replica commits rows."""
         self.wait_for(lambda: self.leading() is not None, PATIENCE_S, "no leader to kill")
         time.sleep(choose.uniform(0, 1.0))
         before = self._token()
@@ -266,7 +266,7 @@ class LocalFlights:
 
         commit = self.watch.first(successor, PATIENCE_S)
         if commit is None:
-            raise Failed(f"nobody committed within {PATIENCE_S:.0f} s of killing ({kind}); see {self.logs}")
+            raise Failed(f"no replica committed within {PATIENCE_S:.0f} s of killing ({kind}); see {self.logs}")
         writer = self.fence.writer(self.checkpoints / commit.query / "commits" / str(commit.batch))
         return Takeover(
             kind=kind,

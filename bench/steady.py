@@ -37,13 +37,13 @@ def _measure(variant: Variant, directory: Path) -> dict[str, float]:
     try:
         flights.start()
         if flights.watch.first(lambda commit: commit.input, 180) is None:
-            raise Failed(f"nobody committed within 180 s; see {flights.logs}")
+            raise Failed(f"no replica committed within 180 s; see {flights.logs}")
         if variant.replicas > 1:
             flights.wait_for(flights.all_ready, 180, "standbys", must=False)
         time.sleep(WARM_UP)
         leader = flights.leading() if variant.fenced else flights.deployment.replicas[0].processes()
         if leader is None or leader.jvm is None:
-            raise Failed("nobody leads")
+            raise Failed("no replica leads")
         session = [process.pid for process in (leader.driver, leader.jvm) if process is not None]
         before = (sum(map(procs.cpu_s, session)), procs.cpu_s(leader.supervisor.pid), time.monotonic())
         seen = len(flights.watch.commits)

@@ -93,7 +93,7 @@ def _in_kind(program: Sequence[str], *, root: bool) -> int:
 
 @contextmanager
 def kind_cluster(kubeconfig: Path, *, keep: bool) -> Iterator[Cluster | None]:
-    """``None`` where Docker cannot run one. One that was there is used, whoever made it, and stays."""
+    """``None`` where Docker cannot run one. One that was there is used and stays."""
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
     options = ["--name", KIND_NAME, "--kubeconfig", str(kubeconfig)]
     listed = subprocess.run(["kind", "get", "clusters"], stdout=subprocess.PIPE, text=True, check=True)

@@ -1,6 +1,6 @@
 """Replicas as separate processes, started again when they exit, as a Deployment would; and gone with us, however we go.
 
-Every process carries ``UNDERSTUDY_BENCH=<run>`` in its environment: at the end whatever still carries this run's mark is
+Every process carries ``UNDERSTUDY_BENCH=<run>`` in its environment: at the end every process that still carries this run's mark is
 killed, so that nothing is left behind even when a tree was torn apart. If *we* are SIGKILLed, the kernel kills each
 replica's first process (PR_SET_PDEATHSIG), and what hangs below it dies with it.
 """
@@ -142,7 +142,7 @@ class Deployment:
                 life.died = life.died or time.time()
 
     def stop(self, patience_s: float = 8.0) -> None:
-        """SIGTERM to every replica, then SIGKILL to whatever of this run is left. Safe to call twice."""
+        """SIGTERM to every replica, then SIGKILL to every process of this run that is left. Safe to call twice."""
         self._stopped.set()
         for replica in self.replicas:
             if replica.process is not None and replica.process.poll() is None:

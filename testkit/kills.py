@@ -62,7 +62,7 @@ def freeze_in_flight(
     """Freeze the leader while ``checkpoint`` has a batch in ``offsets`` that is not in ``commits``, and writes its state.
 
     Its tasks must run, or nothing of it would ever meet the fence: Spark asks the sink's log for the batch *before* it runs
-    it, finds it there (by the new leader), and gives up. A task that is already running asks nobody.
+    it, finds it there (by the new leader), and gives up. A task that is already running does not ask.
 
     Returns the frozen replica, the time of the freeze and the batch. Two moments that would show less are let go: user code
     running (the thawed JVM halts before it gets to write, which proves the halting thread and not the fence), and a
@@ -114,7 +114,7 @@ def thaw_jvm_first(victim: procs.ReplicaProcesses, refused: Callable[[], bool], 
     """Thaw the JVM, and the rest once a write of it was refused (True) or after ``patience_s`` (False).
 
     Why not all at once: the supervisor would notice in its first millisecond that it lost, and kill the JVM before that
-    could try to write. A stale leader that nobody kills is the hard case, and real: on a machine that wakes from suspend,
+    could try to write. A stale leader that survives is the hard case, and real: on a machine that wakes from suspend,
     nothing says which process runs first.
     """
     if victim.jvm is not None:

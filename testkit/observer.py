@@ -290,7 +290,7 @@ def stale_refused(lines: Iterable[FenceLine]) -> list[FenceLine]:
 def fingerprint(directories: Iterable[Path]) -> dict[str, str]:
     """SHA-256 of every file below the directories.
 
-    Nobody's data is left out: half-written hidden files (``.x.tmp``), and files that a sink's tasks have not published
+    No data of a sink is left out: half-written hidden files (``.x.tmp``), and files that a sink's tasks have not published
     (``_understudy/staging-…``, which every reader passes over).
     """
     found: dict[str, str] = {}

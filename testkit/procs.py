@@ -31,7 +31,7 @@ def processes() -> dict[int, Process]:
     """Every process there is now, the oldest first, zombies left out.
 
     By age and not by number: for an instant, until it is told what to run, a child of a JVM looks like the JVM itself, and numbers
-    begin anew.
+    start over when they have reached the highest.
     """
     found: dict[int, Process] = {}
     for name in os.listdir("/proc"):

@@ -82,7 +82,7 @@ def asked(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> tuple[argpar
 
 
 def concluded(path: Path, times: Times, variants: Sequence[str], failed: int, **settings: object) -> int:
-    """Leaves the report and shows the table; the exit code: 1 when a turn failed, whatever the others measured."""
+    """Leaves the report and shows the table; the exit code: 1 when a turn failed, even if the others measured something."""
     report = {
         "kinds": {kind: {name: summary(found) for name, found in by.items()} for kind, by in times.items()},
         **reports.provenance(),

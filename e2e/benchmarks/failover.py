@@ -45,7 +45,7 @@ _SENT = re.compile(r'^understudy_api_requests_total{what="(\w+)"} (\S+)', re.MUL
 
 
 def trial(flights: FlightsDeployment, kind: str) -> Took:
-    """Until somebody else commits; everybody is ready before."""
+    """Until another replica commits; all replicas are ready before."""
     flights.feed.per_second = BUSY
     time.sleep(2.0)
     try:
@@ -90,7 +90,7 @@ def _plain(flights: FlightsDeployment, kind: str) -> Took:
     gone = await_value(ended, 120, "the old pod is still there")
     commit = flights.watch.first(lambda each: each.input and each.seen > gone, 180)
     if commit is None:
-        raise Failed(f"{kind}: nobody committed within 180 s")
+        raise Failed(f"{kind}: no replica committed within 180 s")
     _say(f"{'restart':>11} {kind:<10}{commit.seen - at:7.2f} s   old pod gone {gone - at:.2f}")
     return Took(commit.seen - at)
 
@@ -103,12 +103,12 @@ def _forget(flights: FlightsDeployment, pod: Any) -> None:
 
 def ready(flights: FlightsDeployment) -> None:
     if flights.watch.first(lambda commit: commit.input, 300) is None:
-        raise Failed(f"nobody committed within 300 s; see {flights.logs}")
+        raise Failed(f"no replica committed within 300 s; see {flights.logs}")
     if not flights.plain:
         flights.wait_for(lambda: flights.rehearsed(_WARM), "a rehearsed standby", 600)
     last = time.time()
     if flights.watch.first(lambda commit: commit.input and commit.seen > last, 60) is None:
-        raise Failed("nobody commits")
+        raise Failed("no replica commits")
     time.sleep(random.uniform(0.0, 1.0))
 
 

@@ -1,7 +1,7 @@
 """Which cluster the end-to-end tests run in: a decision, and the rule that keeps them out of clusters that matter.
 
-The tests make and delete namespaces, kill what they made, and bind roles. So a cluster that somebody's KUBECONFIG happens to
-name is used without a question only if its context has a name that nobody gives a cluster that matters; any other has to be
+The tests make and delete namespaces, kill what they made, and bind roles. A cluster that the caller's KUBECONFIG happens to
+name is used without a question only if its context has a name that is not given to a cluster that matters; any other has to be
 confirmed by repeating its name.
 """
 

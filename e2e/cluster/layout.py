@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The context in the kubeconfig. ``make e2e`` asks nobody before it uses a cluster of this name.
+#: The context in the kubeconfig. ``make e2e`` uses a cluster of this name without asking.
 CONTEXT = "lab"
 CONTROL = "control"
 #: Addresses are planned for that many (see ``boot.sh``).
@@ -32,7 +32,7 @@ def node_name(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Directories under one home, outside every checkout: there is one cluster on a machine, whoever started it.
+    """Directories under one home, outside every checkout: there is one cluster on a machine, for all users.
 
     ``home`` keeps what is compiled; ``state`` is all that a running cluster writes, and goes with ``down``. It must be on a
     file system that overlayfs can lie on: a disk, not a tmpfs or an overlay.

@@ -27,7 +27,7 @@ _CLUSTER_ID = "dW5kZXJzdHVkeS1rYWZrYQ"
 
 
 class Ended(Exception):
-    """The producer has ended. No ``OSError``: whoever sent the same file again would repeat rows."""
+    """The producer has ended. No ``OSError``: sending the same file again would repeat rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def topic(cluster: Cluster, namespace: str, name: str, log: Path) -> Iterator[To
         finally:
             producer.terminate()
             assert producer.stdin is not None
-            with suppress(OSError):  # nobody reads what was not flushed
+            with suppress(OSError):  # what was not flushed is not read
                 producer.stdin.close()
 
 

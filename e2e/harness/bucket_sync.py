@@ -124,7 +124,7 @@ class BucketSync:
             if none_yet.status == 404:
                 return False
             raise
-        # Whoever sees a commit here looks at the offsets of its batch.
+        # The observer of a commit looks at the offsets of its batch next.
         offsets = f"{after}/{commit.rpartition('/')[2]}"
         self._keep(offsets, self.bucket.get(f"{self.prefix}/{offsets}"))
         self._keep(commit, content)

@@ -1,4 +1,4 @@
-"""The kinds of prometheus-operator, where nobody has installed it: enough for the API server to take such objects."""
+"""The kinds of prometheus-operator, where it is not installed: enough for the API server to take such objects."""
 
 from __future__ import annotations
 

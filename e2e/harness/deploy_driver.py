@@ -167,7 +167,7 @@ class DeployDriver(mocks.MockMonitor):
 
 
 def contains(live: Any, declared: Any) -> bool:
-    """Whether everything declared is there as declared, whatever else is. What others wrote meanwhile is not compared."""
+    """Whether everything declared is there as declared, next to other content. What others wrote meanwhile is not compared."""
     if isinstance(declared, dict):
         return isinstance(live, dict) and all(contains(live.get(key), each) for key, each in declared.items())
     if isinstance(declared, list):

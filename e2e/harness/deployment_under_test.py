@@ -30,7 +30,7 @@ class Failed(AssertionError):
 
 
 class DeploymentUnderTest:
-    """What whoever has these attributes can ask. ``logs``: where to look when something fails."""
+    """Questions about a job, for a class that has these attributes. ``logs``: where to look when something fails."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class DeploymentUnderTest:
         return self.grant()[0]
 
     def grant(self) -> tuple[int, str]:
-        """Epoch and holder of one moment; nobody holds a lock that was released."""
+        """Epoch and holder of one moment; a released lock has no holder."""
         lease = self.lease()
         annotations = lease["metadata"].get("annotations") or {}
         epoch = int(json.loads(annotations["understudy.dev/grant"])["body"]["token_epoch"])
@@ -141,7 +141,7 @@ class DeploymentUnderTest:
 
     @staticmethod
     def refusals(process: procs.Process) -> int:
-        """Writes refused to the drivers of its container, by the fence's own log: for when nobody else there can speak."""
+        """Writes refused to the drivers of its container, by the fence's own log: for when its replica cannot answer."""
         logs = Path(f"/proc/{process.pid}/root/var/lib/understudy/{CLUSTER}/log")
         return sum(line.outcome == "refused" for line in observer.read_fence_logs(logs))
 

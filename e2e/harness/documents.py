@@ -144,7 +144,7 @@ class Kubernetes:
         raise NotImplementedError("an object is no piece of bytes")
 
     def plant(self, name: str, data: bytes) -> None:
-        """As somebody's hand would: the leader record becomes ``data``, whoever wrote it before."""
+        """As an operator would by hand: the leader record becomes ``data``."""
         patch = {"metadata": {"annotations": {LEADER_ANNOTATION: data.decode()}}}
         self._do("PATCH", name, patch)
 

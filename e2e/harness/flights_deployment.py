@@ -30,7 +30,7 @@ QUERIES = ("delays", "flights")
 #: The Deployment's number for a ReplicaSet.
 _REVISION = "deployment.kubernetes.io/revision"
 
-#: Days per second while nothing happens, and around a kill, when rows must be waiting for whoever comes next.
+#: Days per second while nothing happens, and around a kill, when rows must be waiting for the next leader.
 CALM, BUSY = 0.1, 1.0
 
 #: Executors that fit on a small machine, several at a time. They are pulled from nowhere: the image is on every node.
@@ -227,13 +227,13 @@ class FlightsDeployment(FaultInjector):
         self.wait_for(lambda: not self.bucket_sync.in_flight(), "the last batch to end", PATIENCE)
 
     def goes_on(self, since: float) -> None:
-        """Somebody commits rows after ``since``, whoever that is."""
+        """A replica commits rows after ``since``."""
         if self.watch.first(lambda commit: commit.input and commit.seen > since, PATIENCE) is None:
-            raise Failed("nobody went on")
+            raise Failed("no replica went on")
         self._note()
 
     def _note(self) -> int:
-        """The epoch of whoever has just committed; ``finish`` wants all of them."""
+        """The epoch of the replica that has just committed; ``finish`` wants all of them."""
         epoch, holder = self.grant()
         if holder:
             self.led.append((epoch, holder))
@@ -270,12 +270,12 @@ class FlightsDeployment(FaultInjector):
         raise Failed("no task was ever seen writing")
 
     def measure(self, kind: str, at: float, holder: str, *, patience: float = PATIENCE) -> Takeover:
-        """Wait until somebody else than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""
+        """Wait until another replica than ``holder`` holds the lock, and then for a commit with rows that came after ``at``."""
         deadline = time.monotonic() + patience
         self.feed.per_second = BUSY
         while (now := self.holder()) in ("", holder):
             if time.monotonic() > deadline:
-                raise Failed(f"{kind}: {now or 'nobody'} still holds the lock after {patience:.0f} s")
+                raise Failed(f"{kind}: {now or 'no replica'} still holds the lock after {patience:.0f} s")
             time.sleep(1.0)  # when it was taken stands in the lock, when its holder committed in the bucket
         taken = self.acquired()
         # A commit that the old leader made before its end is not the new one's, and a look may bring it late.
@@ -283,7 +283,7 @@ class FlightsDeployment(FaultInjector):
             lambda each: each.input and each.seen > max(at, taken) + self.bucket_sync.lag_s, patience
         )
         if commit is None:
-            raise Failed(f"{kind}: nobody committed within {patience:.0f} s")
+            raise Failed(f"{kind}: no replica committed within {patience:.0f} s")
         takeover = Takeover(kind, commit.seen - at, self._note(), self.bucket_sync.look_s)
         self.takeovers.append(takeover)
         self.feed.per_second = CALM
@@ -294,7 +294,7 @@ class FlightsDeployment(FaultInjector):
     def finish(self, within: float = 240) -> Sequence[Comparison]:
         """Feed the rest of the year and the closing file; every sink against one batch query over the same files.
 
-        Rows, takeovers and epochs are kept beside the logs, whatever the test makes of them. Raises ``Failed`` if an epoch was
+        Rows, takeovers and epochs are kept next to the logs, for the reader of a failure. Raises ``Failed`` if an epoch was
         seen that does not fit the others.
         """
         self.feed.per_second = 0

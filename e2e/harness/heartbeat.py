@@ -43,7 +43,7 @@ class Heartbeat:
         return next((pod["metadata"]["name"] for pod in pods if pod["metadata"]["uid"] == holder.split("_")[0]), "")
 
     def kill(self, pod: str) -> None:
-        """Every process of its container, as somebody would by hand."""
+        """Every process of its container, as an operator would by hand."""
         command = [self.cluster.program, "--context", self.cluster.context, "exec", "-n", self.namespace, pod]
         subprocess.run([*command, "--", "sh", "-c", "kill -9 -1"], env=self.cluster.environment(), check=False)
 

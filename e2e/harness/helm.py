@@ -53,7 +53,7 @@ class Helm:
 
     def _run(self, *command: str, values: Values | None = None, environment: Mapping[str, str] | None = None) -> str:
         homes = {f"HELM_{kind}_HOME": str(_HOME / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
-        # without a cluster there shall be none, whatever the caller's environment names
+        # without a cluster there shall be none, even if the caller's environment names one
         around = environment if environment is not None else {**os.environ, "KUBECONFIG": os.devnull}
         done = subprocess.run(
             [self.program, *command],

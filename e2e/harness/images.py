@@ -63,7 +63,7 @@ def next_flights() -> Path:
 
 
 def kafka(name: str) -> Path:
-    """One of the two of ``e2e/kafka``, built when a test wants it: Maven has to fetch jars that nobody else needs."""
+    """One of the two of ``e2e/kafka``, built when a test wants it: Maven has to fetch jars that no other image needs."""
     target = {KAFKA_FLIGHTS: "flights", BROKER: "broker"}[name]
     _identity(FLIGHTS)
     subprocess.run([str(REPOSITORY / "tools" / "setup.sh"), "kafka"], check=True)

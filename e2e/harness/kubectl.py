@@ -106,7 +106,7 @@ class Cluster:
         return {**os.environ, "KUBECONFIG": self.kubeconfig, "no_proxy": ",".join(filter(None, [others, NETWORKS]))}
 
     def start(self, *command: str) -> subprocess.Popen[str]:
-        """A program from here that talks to the cluster by itself. Whoever starts it reads what it prints, and ends it."""
+        """A program from here that talks to the cluster by itself. The caller reads what it prints, and ends it."""
         environment = self.environment()
         environment["PYTHONPATH"] = os.pathsep.join([str(REPOSITORY / "hooks"), str(REPOSITORY)])
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
@@ -164,7 +164,7 @@ class Cluster:
         )
         with forwarding:
             assert forwarding.stdout is not None
-            # It says a line for each connection, and stands still when nobody reads two thousand of them.
+            # It says a line for each connection, and stands still when two thousand of them are not read.
             reading = threading.Thread(target=deque, args=(forwarding.stdout, 0), daemon=True)
             try:
                 said = forwarding.stdout.readline()
@@ -183,7 +183,7 @@ class Cluster:
         self.kubectl("apply", "--namespace", namespace, "--filename", "-", stdin=content)
 
     def run_pod(self, namespace: str, name: str, *arguments: str, seconds: float = 60, **settings: Any) -> Finished:
-        """Run ``probe`` with these arguments in a pod to its end, whatever end that is."""
+        """Run ``probe`` with these arguments in a pod to its end, good or bad."""
         self.apply(namespace, manifests.pod(name, arguments, restart="Never", **settings))
 
         def end() -> dict[str, Any] | None:
@@ -212,7 +212,7 @@ class Cluster:
 
     @contextmanager
     def failing(self, fault: str, *node: str) -> Iterator[float]:
-        """Undone at the end, whatever was seen: the next test needs whole machines. Yields since when, in seconds since 1970."""
+        """Undone at the end, in any case: the next test needs whole machines. Yields since when, in seconds since 1970."""
         at = time.time()
         self.machine(fault, *node)
         try:

@@ -1,4 +1,4 @@
-"""PersistentVolumes for claims of tests. The local cluster has nobody who makes them: there each is a directory of node 1."""
+"""PersistentVolumes for claims of tests. The local cluster has no provisioner: there each is a directory of node 1."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def volumes(cluster: Cluster, namespace: str, count: int, alone: int = 0) -> Ite
         yield namespace
     finally:
         if not os.environ.get("E2E_KEEP"):
-            # they go once the claims of the namespace have, which nobody waits for
+            # they go once the claims of the namespace have, and are not waited for
             cluster.kubectl("delete", "persistentvolume", *names, "--wait=false")
             for name in names:
                 shutil.rmtree(home / name, ignore_errors=True)

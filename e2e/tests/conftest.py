@@ -150,12 +150,12 @@ def flights(
     native: bool,
     topic: Topic | None,
 ) -> Iterator[FlightsDeployment]:
-    """The flights job in the module's namespace, led by somebody. Standbys leave the machine to others after a few rounds."""
+    """The flights job in the module's namespace, with a leader. Standbys leave the machine to others after a few rounds."""
     few = ("--rehearse-rounds", "4")
     with FlightsDeployment(
         cluster, object_store, flights_image, results, namespace, options=few, native=native, topic=topic
     ).running() as made:
-        assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "nobody ever led"
+        assert made.watch.first(lambda commit: commit.input, 300 if native else 240), "no replica ever led"
         yield made
 
 

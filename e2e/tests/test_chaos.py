@@ -21,7 +21,7 @@ ROLLOUT, LATER = 200.0, 120
 
 
 def test_a_pod_that_is_deleted_by_force(flights: FlightsDeployment) -> None:
-    """It still gets SIGTERM; its object is gone before its processes are, so nobody can say when they are."""
+    """It still gets SIGTERM; its object is gone before its processes are, so their end cannot be observed."""
     before = flights.ready()
     holder, pod = flights.holder(), flights.leader()
     at = flights.delete(pod, force=True)
@@ -180,7 +180,7 @@ def test_the_jobs_document_is_lost_while_nobody_leads(flights: FlightsDeployment
     flights.wait_for(
         lambda: bool(told(flights, "ReplicaRefused", name, lost)), "an Event that names the document", PATIENCE
     )
-    assert flights.watch.first(lambda each: each.input and each.seen > lost, 5) is None, "somebody began it anew"
+    assert flights.watch.first(lambda each: each.input and each.seen > lost, 5) is None, "a replica started it again"
     kept["metadata"] = {"name": name, "labels": kept["metadata"]["labels"]}
     flights.cluster.apply(flights.namespace, kept)
     flights.undeploy()
@@ -190,7 +190,7 @@ def test_the_jobs_document_is_lost_while_nobody_leads(flights: FlightsDeployment
 
 
 def test_every_document_is_lost(flights: FlightsDeployment) -> None:
-    """Lock and documents are gone together, as with a cluster that was made anew; the claims in the bucket are not."""
+    """Lock and documents are gone together, as with a cluster that was created again; the claims in the bucket are not."""
     before = flights.ready()
     flights.undeploy()
     objects = deployment_specs.ha_objects(flights.job)
@@ -215,7 +215,7 @@ def test_the_lock_is_deleted_for_thirty_seconds(flights: FlightsDeployment) -> N
 
 
 def test_the_lock_is_gone_for_thirty_seconds_where_nobody_may_create_it(flights: FlightsDeployment) -> None:
-    """Nobody leads until it is put back, empty; then it is taken, above every epoch there was."""
+    """No replica leads until it is put back, empty; then it is taken, above every epoch there was."""
     before, name = flights.ready(), f"{CLUSTER}-lock"
     flights.quiet()
     role = deployment_specs.role(flights.job)
@@ -235,7 +235,7 @@ def test_the_lock_is_gone_for_thirty_seconds_where_nobody_may_create_it(flights:
 
 @pytest.mark.parametrize("resource", ["leases", "configmaps"])
 def test_a_permission_is_taken_away_and_given_back(flights: FlightsDeployment, resource: str) -> None:
-    """Nobody is demoted for it: a leader that cannot renew pauses, and one that cannot note its commits says so."""
+    """No leader is demoted for it: a leader that cannot renew pauses, and one that cannot note its commits says so."""
     before = flights.ready()
     holder, taken = flights.holder(), time.time()
     if resource == "leases":

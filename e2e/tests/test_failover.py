@@ -34,7 +34,7 @@ def announced(flights: FlightsDeployment, pod: Any, reason: str) -> list[float]:
 
 @pytest.mark.parametrize("victim", ["jvm", "driver"])
 def test_one_process_of_the_driver_is_killed(flights: FlightsDeployment, victim: str) -> None:
-    """Its supervisor lives, and gives the lock to the standby: nobody waits for the lease."""
+    """Its supervisor lives, and gives the lock to the standby: the lease is not waited for."""
     before = flights.ready()
     pod, at = flights.leader(), time.time()
     assert flights.kill(victim).epoch == before + 1
@@ -42,7 +42,7 @@ def test_one_process_of_the_driver_is_killed(flights: FlightsDeployment, victim:
 
 
 def test_the_whole_container_is_killed(flights: FlightsDeployment) -> None:
-    """Its first process gets SIGKILL: the kernel kills the rest, the kubelet reports it, and nobody waits for the lease."""
+    """Its first process gets SIGKILL: the kernel kills the rest, the kubelet reports it, and the lease is not waited for."""
     before, at = flights.ready(), time.time()
     assert flights.kill("container").epoch == before + 1
     assert [each for each in said(flights, at) if each.event == "detected" and each.facts.get("how") == "evidence"]
@@ -140,7 +140,7 @@ def test_a_second_deployment_with_the_same_cluster_id_is_refused(flights: Flight
         labels["app.kubernetes.io/instance"] = "second"
     flights.cluster.apply(flights.namespace, second)
     try:
-        said = await_value(lambda: refusal(flights), 120, "nobody was refused")
+        said = await_value(lambda: refusal(flights), 120, "no replica was refused")
         assert "runs this cluster id, and its leader lives" in said
         assert f"{CLUSTER}/" in said
     finally:
@@ -161,7 +161,7 @@ def refusal(flights: FlightsDeployment) -> str | None:
 
 
 def test_a_deployment_deleted_and_recreated_resumes(flights: FlightsDeployment) -> None:
-    """HA objects have no owner: they stay as they are, and whoever comes next goes on from the next epoch."""
+    """HA objects have no owner: they stay as they are, and the next leader goes on from the next epoch."""
     before, lasting = flights.epoch(), lasts(flights)
     flights.undeploy()
     kept = documents(flights)
@@ -183,7 +183,7 @@ def documents(flights: FlightsDeployment) -> list[Any]:
 
 
 def lasts(flights: FlightsDeployment) -> dict[str, Any]:
-    """What is the same whoever leads: which job it is, where it writes, and what the cluster id is bound to."""
+    """What is the same under every leader: which job it is, where it writes, and what the cluster id is bound to."""
     bound = flights.get("configmap", f"{CLUSTER}-replicas")["data"]["cluster"]
     record = flights.record()
     return {"bound": bound, **{key: record[key] for key in ("job", "script", "status", "roots")}}

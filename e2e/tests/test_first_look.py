@@ -47,7 +47,7 @@ def test_a_leader_killed_by_hand_has_a_successor(look: Heartbeat) -> None:
     assert epoch is not None
 
     look.kill(pod)
-    await_value(lambda: look.leader() not in {"", pod} or None, 60, "nobody took over")
+    await_value(lambda: look.leader() not in {"", pod} or None, 60, "no replica took over")
     look.status(rf"epoch +{int(epoch.group(1)) + 1}\b", 60)
 
 

@@ -1,4 +1,4 @@
-"""Our electors and client-go's on one lock: they exclude each other, whoever dies and in whichever way.
+"""Our electors and client-go's on one lock: they exclude each other, in every way of dying.
 
 Every elector says when it begins and when it ceases to lead; all of them read one clock. client-go keeps no epoch, so this is
 about exclusion only: a client-go holder is fenced by nothing.
@@ -26,7 +26,7 @@ from e2e.harness.kubectl import Cluster, await_value
 
 NAME = "election"
 
-#: Somebody has to lead within this many seconds: a lease, or the minute for which a blanked record of ours is respected.
+#: A replica has to lead within this many seconds: a lease, or the minute for which a blanked record of ours is respected.
 SOON = 90.0
 
 
@@ -119,7 +119,7 @@ def test_client_gos_electors_and_ours_exclude_each_other(election: Election) -> 
     election.client_go(election.lock)
     led: set[str] = set()
     for number in [signal.SIGKILL, signal.SIGTERM] * 3:
-        leader = await_value(election.leader, SOON, "nobody leads")
+        leader = await_value(election.leader, SOON, "no replica leads")
         led.add(leader.name.rpartition("-")[0])
         time.sleep(choose.uniform(0.5, 2.0))
         leader.end(number)
@@ -142,7 +142,7 @@ def test_multi_excludes_those_that_know_only_one_half(election: Election) -> Non
     second = election.ours()
     time.sleep(8.0)
     for each in halves:
-        assert not second.leads, "somebody still holds a half"
+        assert not second.leads, "a replica still holds a half"
         each.end(signal.SIGTERM)
     await_value(functools.partial(lead, second), SOON, "ours does not lead")
     # The two client-go holders lead side by side: neither knows the other's kind, and no lock of ours can help that.
@@ -153,7 +153,7 @@ def test_multi_excludes_those_that_know_only_one_half(election: Election) -> Non
 @pytest.mark.parametrize("election", ["lease", "configmap"], indirect=True)
 def test_the_record_is_one_that_client_gos_tools_read(election: Election) -> None:
     leader = election.ours()
-    await_value(functools.partial(lead, leader), SOON, "nobody leads")
+    await_value(functools.partial(lead, leader), SOON, "no replica leads")
     found: dict[str, Any] = election.cluster.get(election.namespace, election.lock, NAME)
     if election.lock == "lease":
         assert found["spec"]["holderIdentity"] == leader.name

@@ -1,7 +1,7 @@
 """The flights job reads a topic of a real broker; checkpoints and sinks stay on ``s3a://``, and every message counts once.
 
 Where a batch of Kafka began and ended stands in its checkpoint only: the broker is told of no progress. So a new leader that
-plans the interrupted batch anew, or reads on from another offset, loses or repeats rows.
+plans the interrupted batch again, or reads on from another offset, loses or repeats rows.
 """
 
 from __future__ import annotations

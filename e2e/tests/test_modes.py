@@ -75,8 +75,8 @@ def test_a_dead_leader_has_a_successor(job: Heartbeat) -> None:
     pod, before = job.leader(), len(job.beats())
     assert pod
     job.kill(pod)
-    await_value(lambda: job.leader() not in {"", pod} or None, 60, "nobody took over")
-    await_value(lambda: len(job.beats()) > before + 30 or None, 120, "nobody goes on", interval=2.0)
+    await_value(lambda: job.leader() not in {"", pod} or None, 60, "no replica took over")
+    await_value(lambda: len(job.beats()) > before + 30 or None, 120, "no replica goes on", interval=2.0)
 
 
 def test_every_beat_is_written_once(job: Heartbeat) -> None:

@@ -1,4 +1,4 @@
-"""An API server that is frozen for a minute demotes nobody: twenty leaders lead on, with the epochs they had."""
+"""An API server that is frozen for a minute demotes no leader: twenty leaders lead on, with the epochs they had."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from e2e.harness import images, manifests
 from e2e.harness.heartbeat import CLUSTER, Heartbeat, heartbeat
 from e2e.harness.kubectl import Cluster, Failed, await_value
 
-#: Where a stranger runs, and where whoever reads metrics does.
+#: Where a stranger runs, and where the reader of metrics runs.
 STRANGER, SCRAPER = "e2e-stranger", "e2e-scraper"
 PROBES = 8080
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 3); print('reached')"
@@ -60,7 +60,7 @@ def visitor() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def enforced(cluster: Cluster, outsiders: dict[str, str]) -> None:
-    """Skip where a policy that lets nobody in lets somebody in; but kind's network enforces them: there that is a failure."""
+    """Skip where a policy that lets no client in is not enforced; but kind's network enforces them: there that is a failure."""
     stranger, scraper = outsiders[STRANGER], outsiders[SCRAPER]
     policy = {
         "apiVersion": "networking.k8s.io/v1",
@@ -135,7 +135,7 @@ def ports(job: Heartbeat, pod: str) -> set[int]:
 
 def test_the_job_goes_on_behind_its_policies(job: Heartbeat) -> None:
     before = len(job.beats())
-    await_value(lambda: len(job.beats()) > before + 30 or None, 120, "nobody goes on", interval=2.0)
+    await_value(lambda: len(job.beats()) > before + 30 or None, 120, "no replica goes on", interval=2.0)
 
 
 def test_a_stranger_reaches_no_port_of_replicas_or_executors(job: Heartbeat, outsiders: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ def test_it_is_the_policies_that_keep_strangers_out(job: Heartbeat, outsiders: d
         await_value(
             lambda pod=pod: reaches(job.cluster, job.namespace, pod, there, 8000) or None,  # type: ignore[misc]
             30,
-            f"{pod} still reaches nobody",
+            f"{pod} still reaches no other pod",
         )
         found = [each for each in ports(job, pod) if reaches(job.cluster, stranger, "pod", at, each)]
-        assert found, f"nobody reaches {pod}, whatever its policies"
+        assert found, f"no client reaches {pod}, even one that its policies let in"

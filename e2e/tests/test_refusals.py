@@ -105,13 +105,13 @@ def test_a_role_without_the_lock_is_waited_for_and_said(cluster: Cluster, job: J
         said = [event["message"] for event in events if event["reason"] == "LockUnreachable"]
         return any(f"may not get leases {job.namespace}/refused-lock" in each for each in said) or None
 
-    await_value(told, 60, "nobody said that the lock cannot be read")
+    await_value(told, 60, "no replica said that the lock cannot be read")
 
 
 def test_another_jobs_cluster_id(cluster: Cluster, job: Job) -> None:
     cluster.apply(job.namespace, deployment_specs.deployment(job))
     joined = await_value(
-        lambda: cluster.get(job.namespace, "configmap", "refused-replicas").get("data"), 60, "nobody joined"
+        lambda: cluster.get(job.namespace, "configmap", "refused-replicas").get("data"), 60, "no replica joined"
     )
     cluster.kubectl("delete", "deployment", "refused", "-n", job.namespace)
     await_value(lambda: not cluster.get(job.namespace, "pods")["items"] or None, 60, "pods stay")

@@ -1,4 +1,4 @@
-"""A job that has FAILED, its mend deployed, and `understudy resume`: it goes on where it was."""
+"""A job that has FAILED, its fix deployed, and `understudy resume`: it goes on where it was."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_job_that_cannot_work_fails_and_stays_failed(job: Heartbeat) -> None:
 def test_its_mend_runs_once_it_is_resumed(job: Heartbeat) -> None:
     before = uids(job)
     job.stack.up(job.given)
-    await_value(lambda: uids(job) - before or None, 60, "no pod of the mend")
+    await_value(lambda: uids(job) - before or None, 60, "no pod of the fix")
     assert "may run again; it had failed: " in resumed(job)
 
     job.status(r"commit +\d", 300)

@@ -45,11 +45,10 @@ LEFT: Mapping[str, frozenset[str]] = {
         "Aged Died Drivers Heard Led Lost Met Place Replica Seat Term _feel_pulse _overhear begun_again bury doomed happenings hear idle "
         "intruder leaving places rest workspace".split()
     ),
-    "hooks/understudy/driver": frozenset("Stage cast outdated play players stage".split()),
     "hooks/understudy/election": frozenset(
         "Sight Tenure blind closes_at core facts floor kills_at turn turned_at".split()
     ),
-    "hooks/understudy": frozenset("Leading go_first go_like_me".split()),
+    "hooks/understudy": frozenset("go_first go_like_me".split()),
     "hooks/jvm/src/main": frozenset({"Fence"}),
     "infra": frozenset("Safety declared rules".split()),
 }
@@ -59,14 +58,14 @@ _WORDS = re.compile(r"\b(nobody|somebody|whoever|whatever|anew|mend(?:s|ed|ing)?
 
 #: How often these words stand in a tree at most. Only ever to be made smaller.
 WORDS: Mapping[str, int] = {
-    "hooks": 199,
+    "hooks": 167,
     "infra": 8,
-    "testkit": 7,
-    "tests": 160,
-    "bench": 15,
-    "e2e": 88,
-    "docs": 69,
-    "charts": 26,
+    "testkit": 0,
+    "tests": 148,
+    "bench": 0,
+    "e2e": 15,
+    "docs": 8,
+    "charts": 5,
     "tools": 0,
 }
 
