@@ -13,7 +13,7 @@ from understudy.documents.api_server import ApiServer
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.events import Log
-from understudy.supervisor.places import lock_store
+from understudy.supervisor.backends import lock_store
 
 TIMINGS = PROFILES["fast"]
 

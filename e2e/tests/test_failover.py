@@ -57,7 +57,7 @@ def test_sigterm_to_the_pod(flights: FlightsDeployment) -> None:
         assert flights.measure("sigterm", at, holder).epoch == before + 1
     assert "told to by the deletion of its pod" in log.read_text()
     assert [each for each in announced(flights, pod, "LeadershipReleased") if each >= at]
-    assert {"rests", "acquired"} <= {each.event for each in said(flights, at) if each.log.stem != log.stem}
+    assert {"rehearsals-paused", "acquired"} <= {each.event for each in said(flights, at) if each.log.stem != log.stem}
     assert "-XX:InitialRAMPercentage=100" in flights.jvm(flights.leader()).command
 
 

@@ -57,15 +57,15 @@ def may_lower_priority() -> bool:
     return os.geteuid() == 0 or resource.getrlimit(resource.RLIMIT_NICE)[0] >= 20
 
 
-def go_first(when_short: int) -> None:
-    """Let the kernel take this process and its children, to come, before others when memory is short: ``when_short`` of 1,000 points."""
+def raise_oom_score(points: int) -> None:
+    """Raises this process's OOM score by ``points`` (0–1000). Children that it starts from then on inherit it."""
     own = Path("/proc/self/oom_score_adj")
-    with suppress(OSError):  # not this kernel's to say, or already at the top
-        own.write_text(str(min(1000, int(own.read_text()) + when_short)))
+    with suppress(OSError):  # this kernel does not say, or the score is at its maximum
+        own.write_text(str(min(1000, int(own.read_text()) + points)))
 
 
-def go_like_me(pid: int) -> None:
-    """Take back what a child said with ``go_first``. The kernel allows that down to what a privileged process has set."""
+def reset_oom_score(pid: int) -> None:
+    """Sets the OOM score of ``pid`` to this process's own. The kernel allows that down to what a privileged process has set."""
     with suppress(OSError):
         Path(f"/proc/{pid}/oom_score_adj").write_text(Path("/proc/self/oom_score_adj").read_text())
 

@@ -133,7 +133,7 @@ class SimulatedDriver:
 
     # --- the supervisor's side ----------------------------------------------------------------------------------------
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         self.world.loop.later(self.process, 0.001, self._hear, message)
 
     def show(self, view: View) -> None:
@@ -164,7 +164,7 @@ class SimulatedDriver:
 
     take_the_lead = lift_priority
 
-    async def bury(self) -> None:
+    async def terminate_and_reap(self) -> None:
         self.show(View(State.REVOKED, self.gate.view.token))
         self._buried = True
         self.kill_now("buried")

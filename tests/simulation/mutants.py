@@ -157,7 +157,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "deadlines count from the sending",
-        ("deadlines-count-from-the-sending", Instead("self._term.sent_at = BootClock().now()")),
+        ("deadlines-count-from-the-sending", Instead("self._sent_at = instant().boottime_ns / 1e9")),
         by=44,
     ),
     _mutant(
@@ -166,7 +166,11 @@ MUTANTS: tuple[Mutant, ...] = (
         by=220,
     ),
     _mutant("a driver is reaped before its lock is released", ("reaped-before-release", AfterTheNext()), by=351),
-    _mutant("a seat has one driver", ("one-driver", Instead("if self.seat.driver is None:")), by=1170),
+    _mutant(
+        "a leader's driver is not a standby's that starts late",
+        ("one-driver", Instead("case StandbyStartDue(low_priority, because), _ if state.driver is None:")),
+        by=1170,
+    ),
     # tokens and documents
     _mutant(
         "every start of a driver has an attempt of its own",

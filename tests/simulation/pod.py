@@ -17,11 +17,12 @@ from understudy.errors import UnderstudyError
 from understudy.events import Event, Log
 from understudy.ha.replicas import Replica as Entry
 from understudy.ha.replicas import ReplicaStore
+from understudy.ha.services import HighAvailabilityServices
 from understudy.supervisor.driver_parts import DriverParts
+from understudy.supervisor.hosts import Host
 from understudy.supervisor.native import Executors as TheirExecutors
-from understudy.supervisor.places import Place
-from understudy.supervisor.replica import Replica
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -107,7 +108,7 @@ class Pod:
         self.terminating = False
         self.gone = False
         self.said: list[Event] = []
-        self.replica: Replica | None = None
+        self.replica: Supervisor | None = None
         self.evidence: Evidence | None = None
         self.lines = [
             world.line(self.supervisor, world.api, bounded=True),
@@ -129,15 +130,15 @@ class Pod:
 
         def evidence(
             replicas: ReplicaStore,
-            holder: Callable[[], str | None],
+            leader: Callable[[], str | None],
             *,
-            dead: Callable[[str], None],
-            doomed: Callable[[str], None],
-            leaving: Callable[[], None],
+            on_leader_dead: Callable[[str], None],
+            on_own_pod_deleted: Callable[[str], None],
+            on_leader_pod_deleted: Callable[[], None],
         ) -> Evidence:
             del replicas
-            del doomed, leaving  # a signal comes unannounced
-            self.evidence = Evidence(self, holder, dead)
+            del on_own_pod_deleted, on_leader_pod_deleted  # a signal comes unannounced
+            self.evidence = Evidence(self, leader, on_leader_dead)
             return self.evidence
 
         async def close() -> None:
@@ -146,17 +147,14 @@ class Pod:
         async def look_up() -> int:
             return self.revision
 
-        place = Place(
+        services = HighAvailabilityServices(documents, held, world.store(self.lines[0], world.floors), {}, close)
+        host = Host(
             self.holder,
             f"pod-{self.number}",
             "",
-            documents,
-            held,
-            world.store(self.lines[0], world.floors),
             Alive(self),  # type: ignore[arg-type]
             evidence,
             close,
-            {},
             driver_parts=_PARTS,
             workload=world.workload,
             revision=self.revision,
@@ -165,7 +163,7 @@ class Pod:
         )
         settings: RunSettings = world.settings(self.revision, self.run)
         try:
-            self.replica = Replica(settings, place, Path("fence.jar"), log)
+            self.replica = Supervisor(settings, services, host, Path("fence.jar"), log)
             self.exit_code = await self.replica.run()
         except UnderstudyError as error:
             self.exit_code = error.exit_code

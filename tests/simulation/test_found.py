@@ -13,12 +13,15 @@ from tests.simulation.world import World
 from understudy.documents import record
 from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
+from understudy.election.facts import Grant
 from understudy.election.records import GRANT, GrantEntry
 from understudy.errors import DocumentTooLarge
 from understudy.ha.job import Status
 from understudy.protocol.gate import State
 from understudy.protocol.token import NONE
-from understudy.supervisor.happenings import Died, Finished, RestartDue
+from understudy.supervisor.commands import BeginAttempt, Purpose, RecordEnd, RecordFailure, StartStandby
+from understudy.supervisor.driver_end import Failed
+from understudy.supervisor.inputs import CommandDue, DriverExited, Event, RestartDue
 
 
 def world(*, replicas: int = 1) -> World:
@@ -59,8 +62,15 @@ def test_what_was_told_of_an_earlier_driver_does_not_touch_the_one_that_leads() 
     async def script(one: World) -> None:
         pod, driver = await leading(one)
         assert pod.replica is not None
-        for late in (Died("of something", NONE), RestartDue(NONE), Finished(NONE)):
-            pod.replica._happenings.put_nowait(late)
+        earlier: tuple[Event, ...] = (
+            DriverExited(0, Failed("of something")),
+            CommandDue(RecordFailure(NONE, "of something")),
+            CommandDue(RecordEnd(NONE, Status.FINISHED, "the script ended")),
+            CommandDue(BeginAttempt(Grant(1, "me", "r", 0.0), 1, NONE, Purpose.RESTART)),
+            RestartDue(NONE),
+        )
+        for late in earlier:
+            pod.replica._inbox.put_nowait(late)
         await asyncio.sleep(30.0)
         assert pod.drivers == [driver]
         assert driver.open
@@ -97,7 +107,7 @@ def test_a_standby_that_was_due_does_not_start_where_a_leader_waits_for_its_rest
         assert pod.replica is not None
         driver.die(1)
         await asyncio.sleep(1.0)
-        pod.replica._drivers.respawn(5.0)
+        await pod.replica._execute.execute(StartStandby(5.0))
         await asyncio.sleep(15.0)
         assert pod.drivers == [driver]
         await asyncio.sleep(10.0)
@@ -287,7 +297,7 @@ def test_the_limit_of_a_takeover_does_not_count_while_the_gate_is_closed() -> No
     async def script(one: World) -> None:
         pod, driver = await leading(one)
         assert pod.replica is not None
-        limit = pod.replica._drivers._limit
+        limit = pod.replica._execute.reports._limit
         limit.begins(driver)  # type: ignore[arg-type] # a simulated one
         driver.show(replace(driver.gate.view, state=State.CLOSED))
         await asyncio.sleep(600.0)

@@ -50,7 +50,7 @@ def test_in_some_histories_standbys_run_again_for_their_age_and_nothing_breaks()
     for plan in filter(lambda plan: plan.ages, map(Plan.of, range(60))):
         result = play(plan)
         assert result.broken == ()
-        again += sum("begins-again" in line for line in result.trace)
+        again += sum("restart-stale-standby" in line for line in result.trace)
     assert again > 0
 
 

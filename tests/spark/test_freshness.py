@@ -70,7 +70,9 @@ def test_a_takeover_on_what_was_overwritten_meanwhile_starts_the_script_once_mor
         two_of_them(replicas, "--restart-attempts", "0", "--rehearse", "off")
         overwrite(home, a="new", b="new", c="new")
         another_leads_with_the_new_table(replicas)
-        assert [text.partition(":")[0] for text in said(home, "begins-afresh")] == ["a file or table is missing"]
+        assert [text.partition(":")[0] for text in said(home, "restart-for-stale-snapshot")] == [
+            "a file or table is missing"
+        ]
         assert said(home, "driver-died") == []
         assert replicas.status()["status"] == "RUNNING"
     finally:
@@ -82,12 +84,12 @@ def test_a_standby_that_has_noticed_leads_with_the_new_table_at_once(replicas: R
     try:
         two_of_them(replicas, "--rehearse-every", "1")
         overwrite(home, a="new", b="new", c="new")
-        replicas.wait_for("a standby that begins again", lambda: said(home, "begins-again") != [])
-        assert said(home, "begins-again")[0].endswith("/names has changed since the script read it")
+        replicas.wait_for("a standby that begins again", lambda: said(home, "restart-stale-standby") != [])
+        assert said(home, "restart-stale-standby")[0].endswith("/names has changed since the script read it")
         rehearsed = said(home, "rehearsed")
         replicas.wait_for("its rehearsal", lambda: len(said(home, "rehearsed")) > len(rehearsed))
         another_leads_with_the_new_table(replicas)
-        assert said(home, "begins-afresh") == []
+        assert said(home, "restart-for-stale-snapshot") == []
     finally:
         replicas.stop()
 
@@ -97,8 +99,8 @@ def test_standbys_run_again_for_their_age_one_at_a_time_and_the_last_rehearsed_o
     try:
         two_of_them(replicas, "--standby-max-age", "31")
         replicas.start("--standby-max-age", "31")
-        replicas.wait_for("both to have begun again", lambda: len(said(home, "begins-again")) >= 2)
-        first = re.fullmatch(r"the script began (\d+) s ago", said(home, "begins-again")[0])
+        replicas.wait_for("both to have begun again", lambda: len(said(home, "restart-stale-standby")) >= 2)
+        first = re.fullmatch(r"the script began (\d+) s ago", said(home, "restart-stale-standby")[0])
         assert first is not None
         assert int(first.group(1)) >= 27, "an age less up to a tenth of it"
         assert any(each["rehearsed"] for each in standbys(replicas))

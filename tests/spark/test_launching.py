@@ -15,7 +15,7 @@ import pytest
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.protocol.messages import Ended, RehearsalReport
-from understudy.supervisor.places import WHOLE_HEAP
+from understudy.supervisor.hosts import WHOLE_HEAP
 from understudy.supervisor.workspace import Workspace, Workspaces
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

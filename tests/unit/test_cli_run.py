@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -17,8 +16,7 @@ from understudy.cli.run import _run, split
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import SettingsError
 from understudy.ha.replicas import ReplicaStore
-from understudy.supervisor.places import Place
-from understudy.supervisor.replica import Replica
+from understudy.supervisor.supervisor import Supervisor
 
 
 def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
@@ -181,6 +179,5 @@ def test_a_leaders_pod_outlives_its_handover(
         slept.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    place = SimpleNamespace(begun_again=in_a_pod)
-    assert asyncio.run(_run(cast(Replica, Stopped(successor)), cast(Place, place))) == 0
+    assert asyncio.run(_run(cast(Supervisor, Stopped(successor)), always_restarted=in_a_pod)) == 0
     assert bool(slept) is lingers

@@ -5,7 +5,7 @@ import pytest
 from understudy.config.timings import PROFILES, Timings, timings_from
 from understudy.errors import SettingsError
 from understudy.protocol.names import check_id
-from understudy.supervisor import drivers, membership
+from understudy.supervisor import driver_reports, membership
 
 
 def test_both_profiles_keep_their_own_rules() -> None:
@@ -14,7 +14,7 @@ def test_both_profiles_keep_their_own_rules() -> None:
 
 
 def test_three_replicas_cost_the_api_server_half_a_write_per_second_notes_included() -> None:
-    notes = 1 / drivers._COMMITS_NOTED_EVERY + 2 / membership._REFRESH
+    notes = 1 / driver_reports._COMMITS_NOTED_EVERY + 2 / membership._REFRESH
     assert 1 / PROFILES["default"].retry + notes <= 0.5
 
 

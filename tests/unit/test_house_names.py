@@ -25,7 +25,7 @@ GIVEN_UP: Mapping[str, frozenset[str]] = {
     "hooks/understudy/election": frozenset(
         "facts core turn Sight Tenure floor blind closes_at kills_at turned_at".split()
     ),
-    "hooks/understudy": frozenset("_Alone Leading go_first go_like_me".split()),
+    "hooks/understudy": frozenset("_Alone go_first go_like_me".split()),
     "hooks/jvm/src/main": frozenset(
         "Hush Understage KeptState Leftovers LastBatch StaticReads Reflect CheckpointReads Root Roots Fence".split()
     ),

@@ -24,8 +24,8 @@ from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive, all_gone, boot_id, tombstone
 from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.hosts import Host
 from understudy.supervisor.membership import Membership
-from understudy.supervisor.places import Place
 
 _LIVES = """
 import sys, time
@@ -49,8 +49,8 @@ class Machine:
         self.replicas = ReplicaStore(FilesystemDocumentStore(self.home / "documents", 2.0), "t-replicas")
         self.died = asyncio.Event()
         self.watch = self.another_watch(lambda _: self.died.set())
-        place = cast(Place, SimpleNamespace(holder="me", alive=self.me, host="h", address=""))
-        self.roster = Membership(self.replicas, place, Generation, BootClock(), Log(), self.watch.is_dead)
+        host = cast(Host, SimpleNamespace(holder="me", alive=self.me, name="h", address=""))
+        self.roster = Membership(self.replicas, host, Generation, BootClock(), Log(), self.watch.is_dead)
 
     @property
     def alive(self) -> Path:
@@ -206,8 +206,8 @@ def test_what_kept_a_standby_from_rehearsing_is_not_said_of_the_leader_it_became
     async def said(*, leads: bool, failed: dict[str, str]) -> str:
         store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
         await store.join("job")
-        place = cast(Place, SimpleNamespace(holder="m", host="h", address="", alive=SimpleNamespace(inode=1)))
-        roster = Membership(store, place, Generation, BootClock(), Log(), lambda _: False)
+        host = cast(Host, SimpleNamespace(holder="m", name="h", address="", alive=SimpleNamespace(inode=1)))
+        roster = Membership(store, host, Generation, BootClock(), Log(), lambda _: False)
         await roster.publish(STANDING, 0.0, leads=leads, running=1, failed=failed)
         (told,) = await store.read()
         return told.reason

@@ -53,7 +53,7 @@ def test_a_replica_whose_elector_has_no_turn_is_not_live(health: Health, clock: 
         assert (await ask("/livez"))[0] == 200
         clock.at += 4.1
         assert await ask("/livez") == (503, "the elector has not had its turn\n")
-        health.turned_at = clock.now()
+        health.last_decision_at = clock.now()
         assert (await ask("/livez"))[0] == 200
 
     probed(health, check)

@@ -43,7 +43,7 @@ async def told(log: Log, *said: tuple[str, str], status: int = 201) -> list[dict
         ("stale-write-refused", "Warning", "StaleWriteRefused"),
         ("document-large", "Warning", "DocumentLarge"),
         ("stopped-for", "Warning", "ReplicaRefused"),
-        ("unnoted", "Warning", "DocumentNotWritten"),
+        ("status-write-failed", "Warning", "DocumentNotWritten"),
     ],
 )
 def test_what_matters_becomes_an_event_of_the_pod(event: str, kind: str, reason: str) -> None:

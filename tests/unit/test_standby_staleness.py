@@ -165,8 +165,8 @@ def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, queries:
         await store.join("job")
         for other in others:
             await store.publish(other, [])
-        place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
-        roster = Membership(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+        roster = Membership(store, host, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         roster._script_since = since
         return await roster.may_begin_again(rehearsed=rehearsed, queries=queries, urgent=urgent)
 
@@ -208,32 +208,32 @@ def test_the_only_one_that_knows_all_queries_stays_and_a_leader_names_it_its_suc
         await store.join("job")
         for each in (replace(lacks, rounds=32), knows, replace(LEADER, queries=4)):
             await store.publish(each, [])
-        place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
-        roster = Membership(store, place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
+        host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+        roster = Membership(store, host, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         return await roster.successor(), await roster.running()
 
     assert asyncio.run(ask()) == ("y", 4)
 
 
 def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
-    place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+    host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
     store = MemoryDocumentStore(MemoryServer())
     store.reachable = False
     roster = Membership(
-        ReplicaStore(store, "replicas"), place, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False
+        ReplicaStore(store, "replicas"), host, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False
     )
     assert not asyncio.run(roster.may_begin_again(rehearsed=False, urgent=True))
 
 
 def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
-    place: Any = SimpleNamespace(holder="m", host="host", address="", alive=SimpleNamespace(inode=1))
+    host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
     store, lines = MemoryDocumentStore(MemoryServer()), io.StringIO()
 
     async def tell() -> None:
         documents = ReplicaStore(store, "replicas")
         await documents.join("job")
         log = Log(stream=lines)
-        roster = Membership(documents, place, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
+        roster = Membership(documents, host, lambda: Generation(1, "d", ""), Hands(), log, lambda _: False)
         for held, reachable in (("a", False), ("b", False), ("c", True), ("d", False)):
             store.reachable = reachable
             await roster.publish(RehearsalReport(held, True, "live", 1, 1.0, ""), 1.0, leads=False)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.unit.election_builders import virtually
 from understudy.election.facts import ElectionView, Role
-from understudy.supervisor.workload import intruder
+from understudy.supervisor.workload import find_conflicting_workload
 
 FREE = ElectionView(Role.STANDBY, None, 0, 0, False, None, "", "", 0.0, "r0", "", None, None)
 THEIRS = replace(FREE, leader="them", workload="other/uid", revision="r1")
@@ -23,14 +23,14 @@ def watched(*views: ElectionView) -> str | None:
             return left.pop(0) if len(left) > 1 else left[0]
 
         try:
-            return await asyncio.wait_for(intruder(look, "ours/uid", 1.0), 60)
+            return await asyncio.wait_for(find_conflicting_workload(look, "ours/uid", 1.0), 60)
         except TimeoutError:
             return None
 
     return virtually(run())
 
 
-def test_a_leader_of_another_workload_that_renews_is_an_intruder() -> None:
+def test_a_leader_of_another_workload_that_renews_is_an_find_conflicting_workload() -> None:
     assert watched(THEIRS, replace(THEIRS, revision="r2")) == "other/uid"
 
 

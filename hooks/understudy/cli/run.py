@@ -16,8 +16,7 @@ from understudy.errors import SettingsError
 from understudy.submit import deploy_mode
 
 if TYPE_CHECKING:
-    from understudy.supervisor.places import Place
-    from understudy.supervisor.replica import Replica
+    from understudy.supervisor.supervisor import Supervisor
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -192,9 +191,9 @@ def run(
     from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
     from understudy.submit import with_bracketed_hosts
-    from understudy.supervisor.places import here, in_cluster
-    from understudy.supervisor.replica import Replica
+    from understudy.supervisor.backends import connect
     from understudy.supervisor.settings import RunSettings
+    from understudy.supervisor.supervisor import Supervisor
 
     submit, script, arguments = split(rest)
     submit = with_bracketed_hosts(submit)
@@ -239,16 +238,16 @@ def run(
     log = Log({"job": settings.job, "pid": os.getpid()})
 
     async def replica() -> int:
-        place = await in_cluster(settings, log) if settings.in_cluster else here(settings, log)
-        replica = Replica(settings, place, fence, log)
+        services, host = await connect(settings, log)
+        supervisor = Supervisor(settings, services, host, fence, log)
         if address is None:
-            return await _run(replica, place)
+            return await _run(supervisor, always_restarted=host.always_restarted)
         from understudy.supervisor.probes import Probes
 
-        probes = Probes(replica.health, place.requests)
+        probes = Probes(supervisor.health, services.requests)
         await probes.start(*address)
         try:
-            return await _run(replica, place)
+            return await _run(supervisor, always_restarted=host.always_restarted)
         finally:
             await probes.stop()
 
@@ -272,19 +271,19 @@ def _refuse_cluster_mode(submit: list[str]) -> None:
         )
 
 
-async def _run(replica: Replica, place: Place) -> int:
+async def _run(supervisor: Supervisor, *, always_restarted: bool) -> int:
     """In a pod, a job that has FINISHED leaves its replicas ready and idle, for they would be begun again, and again; and a leader
     that was told to stop ends a little after it has handed over.
     """
-    code = await replica.run()
-    if not place.begun_again:
+    code = await supervisor.run()
+    if not always_restarted:
         return code
-    if replica.successor is not None:
+    if supervisor.successor is not None:
         await asyncio.sleep(_LINGERS)
     elif code == 0:
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, replica.told_to_stop.set)
-        await replica.told_to_stop.wait()
+            asyncio.get_running_loop().add_signal_handler(number, supervisor.told_to_stop.set)
+        await supervisor.told_to_stop.wait()
     return code
 
 

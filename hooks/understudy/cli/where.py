@@ -87,7 +87,7 @@ class Where:
             return
         from understudy.documents.api_server import ApiServer
         from understudy.documents.kubernetes import KubernetesDocumentStore
-        from understudy.supervisor.places import lock_store
+        from understudy.supervisor.backends import lock_store
 
         async with await ApiServer.connect(_REQUEST, self.namespace, self.context) as api:
             documents, locks, place = (

@@ -25,7 +25,7 @@ from understudy.driver.spark_patches.installation import install
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import PATCHES
 from understudy.errors import LeadershipLost, UnderstudyError
-from understudy.processes import die_with_parent, go_first, may_lower_priority, time_namespace
+from understudy.processes import die_with_parent, may_lower_priority, raise_oom_score, time_namespace
 from understudy.protocol.driver_spec import (
     ALIVE_VARIABLE,
     CHANNEL_VARIABLE,
@@ -117,7 +117,7 @@ def main() -> None:
     if spec.low_priority:  # inherited by the JVM; the supervisor lifts both
         if may_lower_priority():
             os.nice(LOW_PRIORITY)
-        go_first(EXPENDABLE)
+        raise_oom_score(EXPENDABLE)
     descriptor, alive = (int(number) for number in os.environ.pop(CHANNEL_VARIABLE).split(","))
     channel = Channel(descriptor)
     patches = PatchRegistry(PATCHES)

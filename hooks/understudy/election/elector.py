@@ -114,7 +114,7 @@ class Elector:
         # No set: they end in the order they were made, the same way every time.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         #: When it last decided anything, in seconds of the clock: a liveness probe's question.
-        self.turned_at = clock.now()
+        self.last_decision_at = clock.now()
         self._releases: list[asyncio.Future[bool]] = []
         self._raises: list[asyncio.Future[int | None]] = []
         self._running = False
@@ -131,7 +131,7 @@ class Elector:
             while self._state.role is not Role.STOPPED:
                 # Called before the state is looked at again: a candidate may post something itself.
                 self._hear(await self._next())
-                self.turned_at = self._clock.now()
+                self.last_decision_at = self._clock.now()
         finally:
             self._running = False
             for task in list(self._tasks):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from understudy.errors import UnderstudyError
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateWriter
-from understudy.processes import Alive, catches, go_like_me, kill_all, may_lower_priority, members, oom_kills
+from understudy.processes import Alive, catches, kill_all, may_lower_priority, members, oom_kills, reset_oom_score
 from understudy.protocol.activity import path_of as activity_of
 from understudy.protocol.driver_spec import CHANNEL_VARIABLE, HOLDER_VARIABLE, SPEC_VARIABLE, DriverSpec
 from understudy.protocol.gate import State, View
@@ -104,7 +104,7 @@ class DriverProcess:
             self._stop_watching()
             raise
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         line = encode(message)
         try:
             heard = self._socket.send(line) == len(line)
@@ -131,18 +131,18 @@ class DriverProcess:
         if self.gate.view.state is State.OPEN:
             self.show(replace(self.gate.view, state=State.CLOSED))
         self._process.send_signal(signal.SIGTERM)
-        self.say(Revoked("this replica was told to stop"))
+        self.send(Revoked("this replica was told to stop"))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._gone.wait(), within)
         return True
 
     def kill_now(self, reason: str) -> None:
-        """SIGKILL what can be reached without a look around; ``bury`` makes sure of the rest. May be called from any thread."""
+        """SIGKILL what can be reached without a look around; ``terminate_and_reap`` makes sure of the rest. May be called from any thread."""
         self.killed_because = self.killed_because or reason
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, 9)
 
-    async def bury(self) -> None:
+    async def terminate_and_reap(self) -> None:
         """Return when every process of the session is gone, whatever it takes; its workspace goes a little later."""
         self.show(View(State.REVOKED, self.gate.view.token))
         while not await asyncio.to_thread(self._kill_session):
@@ -175,7 +175,7 @@ class DriverProcess:
             self._expendable = False
             for _ in range(2):  # as above
                 for pid in members(self.pid, self.spec.holder):
-                    go_like_me(pid)
+                    reset_oom_score(pid)
 
     def _kill_at_deadline(self, reason: str) -> None:
         self.kill_now(reason)

@@ -38,7 +38,7 @@ class FenceCounts:
 
 @dataclass(slots=True)
 class Health:
-    """``last_turn`` tells when the elector last decided anything (s of ``clock``), ``turned_at`` is the least it may say.
+    """``last_turn`` tells when the elector last decided anything (s of ``clock``), ``last_decision_at`` is the least it may say.
     ``phases``: the last takeover's, in seconds.
 
     ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
@@ -50,7 +50,7 @@ class Health:
     fence: FenceCounts
     live_within: float
     last_turn: Callable[[], float] = lambda: 0.0
-    turned_at: float = 0.0
+    last_decision_at: float = 0.0
     began_at: float = 0.0
     leads: bool = False
     epoch: int = 0
@@ -72,7 +72,7 @@ class Health:
     ended: str = ""
 
     def __post_init__(self) -> None:
-        self.turned_at = self.began_at = self.clock.now()
+        self.last_decision_at = self.began_at = self.clock.now()
 
     def granted(self, epoch: int, claim_s: float) -> None:
         self.leads, self.epoch = True, epoch
@@ -117,7 +117,7 @@ class Health:
 
         The elector is asked, and no task in between: a leader must not be killed for what only its probes know.
         """
-        last = max(self.turned_at, self.last_turn())
+        last = max(self.last_decision_at, self.last_turn())
         return bool(self.ended) or self.clock.now() - last <= self.live_within
 
     @property

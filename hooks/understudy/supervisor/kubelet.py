@@ -47,8 +47,8 @@ def terminated(pod: Json, holder: str) -> bool:
 class KubeletWatch:
     """Reports the end of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody.
 
-    ``doomed`` is told once that the pod of uid ``own`` is being deleted: nobody can take that back, and the kubelet's SIGTERM comes
-    only once it has heard of it, too (0.2 s later, seen). ``leaving`` is told the same, once, of a holder that is somebody else.
+    ``on_own_pod_deleted`` is told once that the pod of uid ``own`` is being deleted: nobody can take that back, and the kubelet's SIGTERM comes
+    only once it has heard of it, too (0.2 s later, seen). ``on_leader_pod_deleted`` is told the same, once, of another holder.
     """
 
     def __init__(
@@ -58,15 +58,16 @@ class KubeletWatch:
         own: str,
         holder: Callable[[], str | None],
         dead: Callable[[str], None],
-        doomed: Callable[[str], None],
-        leaving: Callable[[], None],
+        on_own_pod_deleted: Callable[[str], None],
+        on_leader_pod_deleted: Callable[[], None],
         log: Log,
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._holder = holder
         self._dead = dead
-        self._own, self._doomed, self._leaving = own, doomed, leaving
+        self._own = own
+        self._on_own_pod_deleted, self._on_leader_pod_deleted = on_own_pod_deleted, on_leader_pod_deleted
         self._told: set[str] = set()  # uids of pods
         self._log = log
         self._pods: dict[str, Json] | None = None  # by uid; None before the first list
@@ -134,9 +135,9 @@ class KubeletWatch:
                 continue
             self._told.add(uid)
             if uid == self._own:
-                self._doomed("the deletion of its pod")
+                self._on_own_pod_deleted("the deletion of its pod")
             else:
-                self._leaving()
+                self._on_leader_pod_deleted()
 
     async def _look(self) -> None:
         holder = self._holder()

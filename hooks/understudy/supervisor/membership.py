@@ -16,7 +16,7 @@ from understudy.ha.replicas import Replica, ReplicaStore, running_queries
 from understudy.processes import boot_id
 from understudy.protocol.messages import RehearsalReport
 from understudy.redaction import presentable
-from understudy.supervisor.places import Place
+from understudy.supervisor.hosts import Host
 
 #: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
 _REFRESH = 120.0
@@ -28,20 +28,20 @@ class Membership:
     def __init__(
         self,
         replicas: ReplicaStore,
-        place: Place,
+        host: Host,
         generation: Callable[[], Generation],
         clock: Clock,
         log: Log,
         is_dead: Callable[[Replica], bool],
     ) -> None:
         self._replicas = replicas
-        self._place = place
+        self._host = host
         self.generation = generation
         self._clock = clock
         self._log = log
         self._is_dead = is_dead
         self._since = self._script_since = time.time()
-        self._holder = place.holder
+        self._holder = host.holder
         self._published: Replica | None = None
         self._published_at = 0.0
         self._unpublished = ""  # what was said last of why not
@@ -77,11 +77,11 @@ class Membership:
             else standing.reason,
             generation=self.generation().number,
             pid=os.getpid(),
-            host=self._place.host,
-            inode=self._place.alive.inode,
+            host=self._host.name,
+            inode=self._host.alive.inode,
             boot=boot_id(),
             since=self._since,
-            address=self._place.address,
+            address=self._host.address,
             script_since=self._script_since,
             queries=running if leads else standing.queries,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,7 +21,7 @@ from understudy.supervisor.health import Health
 class _Metrics(Collector):
     """Values are read when Prometheus asks, so nothing is kept twice."""
 
-    def __init__(self, health: Health, requests: dict[str, int]) -> None:
+    def __init__(self, health: Health, requests: Mapping[str, int]) -> None:
         self._health = health
         self._requests = requests
 
@@ -86,7 +86,7 @@ async def _one_request(_: web.Request, response: web.StreamResponse) -> None:
 class Probes:
     """Answers a few short requests at a time, each within seconds: see ``BoundedConnections``."""
 
-    def __init__(self, health: Health, requests: dict[str, int]) -> None:
+    def __init__(self, health: Health, requests: Mapping[str, int]) -> None:
         self._health = health
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Metrics(health, requests))

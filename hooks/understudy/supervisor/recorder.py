@@ -27,7 +27,7 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "superseded": ("Warning", "GenerationSuperseded"),
     "stopped-for": ("Warning", "ReplicaRefused"),
     "unreachable": ("Warning", "LockUnreachable"),
-    "unnoted": ("Warning", "DocumentNotWritten"),
+    "status-write-failed": ("Warning", "DocumentNotWritten"),
     "unpublished": ("Warning", "DocumentNotWritten"),
     "task-failed": ("Warning", "TaskFailed"),
     "document-large": ("Warning", "DocumentLarge"),

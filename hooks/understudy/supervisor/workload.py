@@ -22,7 +22,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 class Rollout:
     """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then.
 
-    ``image`` is what the pod's first container runs; ``begun_again`` says that the kubelet starts it anew whenever it ends.
+    ``image`` is what the pod's first container runs; ``always_restarted`` says that the kubelet starts it again whenever it ends.
     """
 
     api: ApiServer
@@ -30,7 +30,7 @@ class Rollout:
     workload: str = ""
     revision: int = 0
     image: str = ""
-    begun_again: bool = False
+    always_restarted: bool = False
 
     @classmethod
     async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
@@ -44,7 +44,9 @@ class Rollout:
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
             )
         spec = answer.body["spec"]
-        alone = cls(api, image=str(spec["containers"][0]["image"]), begun_again=spec.get("restartPolicy") == "Always")
+        alone = cls(
+            api, image=str(spec["containers"][0]["image"]), always_restarted=spec.get("restartPolicy") == "Always"
+        )
         owner = _controller(answer.body)
         if owner.get("kind") != "ReplicaSet":
             return alone
@@ -69,7 +71,7 @@ class Rollout:
         return _revision(found.body) if found.status == 200 else 0
 
 
-async def intruder(view: Callable[[], ElectionView], workload: str, pause: float) -> str:
+async def find_conflicting_workload(view: Callable[[], ElectionView], workload: str, pause: float) -> str:
     """The other workload that leads our cluster id, once its leader was seen to renew; looks every ``pause`` seconds."""
     return (await seen_renewing(view, lambda now: now.workload not in ("", workload), pause)).workload
 

@@ -1,6 +1,6 @@
 """What a replica does about its grant: a gate opens under the one that the elector holds then, and a revoked one opens no more.
 
-The real ``Replica``, ``Seat`` and gate page; only the driver's process is missing.
+The real ``Supervisor`` and gate page; only the driver's process is missing.
 """
 
 from __future__ import annotations
@@ -25,12 +25,23 @@ from understudy.ha.replicas import Replica as Standby
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
 from understudy.protocol.token import Token
+from understudy.supervisor.backends import on_one_machine
+from understudy.supervisor.commands import OpenGate, StartLeader
+from understudy.supervisor.driver_end import Failed
 from understudy.supervisor.driver_parts import DriverParts
 from understudy.supervisor.driver_process import DriverProcess
-from understudy.supervisor.happenings import Died, Exited, Happening, Heard, Led, Lost, RestartDue, Stop
-from understudy.supervisor.places import here
-from understudy.supervisor.replica import Replica
+from understudy.supervisor.inputs import (
+    DriverExited,
+    DriverMessage,
+    Event,
+    LeadershipGranted,
+    LeadershipRevoked,
+    RestartDue,
+    StopRequested,
+)
+from understudy.supervisor.leadership import token_of
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.supervisor import Supervisor
 
 
 @dataclass(eq=False)
@@ -46,7 +57,7 @@ class Process:
     def show(self, view: View) -> None:
         self.gate.publish(view)
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         self.said.append(message)
 
     def kill_now(self, reason: str) -> None:
@@ -57,7 +68,7 @@ class Process:
 
     lift_priority = take_the_lead
 
-    async def bury(self) -> None:
+    async def terminate_and_reap(self) -> None:
         self.show(View(State.REVOKED, self.gate.view.token))
 
     async def end_by_handler(self, patience: float) -> bool:
@@ -79,7 +90,7 @@ class Executors:
 
 @dataclass(eq=False)
 class Bench:
-    replica: Replica
+    replica: Supervisor
     driver: Process
     home: Path
 
@@ -97,20 +108,36 @@ class Bench:
         self.replica.renewed(sent)
         return granted
 
-    async def answer(self, expected: type[Happening]) -> None:
-        happening = self.replica._happenings.get_nowait()
-        assert isinstance(happening, expected)
-        await self.replica._answer(happening)
+    @property
+    def token(self) -> Token:
+        """The one under which it leads."""
+        token = token_of(self.replica._state.leadership)
+        assert token is not None
+        return token
+
+    async def answer(self, expected: type[Event]) -> int | None:
+        """Deal with the next event of the inbox."""
+        event = self.replica._inbox.get_nowait()
+        assert isinstance(event, expected)
+        return await self.replica._deal_with(event)
 
 
 async def no_floor() -> int:
     return 0
 
 
+def stand_by(supervisor: Supervisor, driver: Process) -> None:
+    """As if it had been started as a standby's."""
+    execute, guard = supervisor._execute, supervisor._guard
+    execute.slot.process = guard.driver = driver  # type: ignore[assignment]
+    execute.driver = 1
+    supervisor._state = replace(supervisor._state, driver=1, started=1)
+
+
 def on(
     home: Path,
     script: Callable[[Bench], Awaitable[None]],
-    meanwhile: Callable[[Replica], None] | None = None,
+    meanwhile: Callable[[Supervisor], None] | None = None,
     parts: DriverParts | None = None,
 ) -> None:
     """Run ``script`` with a standby whose driver is up; ``meanwhile`` makes its mode native."""
@@ -119,18 +146,19 @@ def on(
         (home / "job.py").write_text("")
         settings = RunSettings(home / "job.py", (), (), "t", "t", home, Timings())
         log = Log(stream=io.StringIO())
-        place = replace(here(settings, log), driver_parts=parts or DriverParts())
-        made: list[Replica] = []
+        services, host = on_one_machine(settings, log)
+        host = replace(host, driver_parts=parts or DriverParts())
+        made: list[Supervisor] = []
         if meanwhile is not None:
-            place = replace(place, native=Executors(lambda: meanwhile(made[0])))  # type: ignore[arg-type]
-        made.append(Replica(settings, place, Path("fence.jar"), log))
+            host = replace(host, native=Executors(lambda: meanwhile(made[0])))  # type: ignore[arg-type]
+        made.append(Supervisor(settings, services, host, Path("fence.jar"), log))
         await made[0]._replicas.join("t")
         driver = Process(GateWriter(home / "gate"))
-        made[0]._seat.driver = driver  # type: ignore[assignment]
+        stand_by(made[0], driver)
         try:
             await script(Bench(made[0], driver, home))
         finally:
-            await place.close()
+            await host.close()
 
     asyncio.run(run())
 
@@ -138,7 +166,7 @@ def on(
 def test_a_lock_lost_while_executors_are_deleted_opens_no_gate(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(7)
-        await bench.answer(Led)
+        await bench.answer(LeadershipGranted)
         assert bench.standing is State.REVOKED
         assert bench.driver.said == []
         assert bench.driver.killed_because == "another holds it"
@@ -150,7 +178,7 @@ def test_a_lock_lost_while_executors_are_deleted_opens_no_gate(tmp_path: Path) -
 def test_a_lock_that_is_held_to_the_end_of_the_deletion_does(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(7)
-        await bench.answer(Led)
+        await bench.answer(LeadershipGranted)
         assert bench.standing is State.OPEN
         assert len(bench.driver.said) == 1
 
@@ -162,10 +190,10 @@ def test_a_grant_that_was_lost_before_its_turn_claims_nothing_although_another_o
         bench.grant(3)
         bench.replica.lost("another holds it")
         bench.grant(5)
-        await bench.answer(Led)
+        await bench.answer(LeadershipGranted)
         assert await bench.replica._jobs.read() is None
-        await bench.answer(Lost)
-        await bench.answer(Led)
+        await bench.answer(LeadershipRevoked)
+        await bench.answer(LeadershipGranted)
         job = await bench.replica._jobs.read()
         assert job is not None
         assert job.token == Token(5, 1)
@@ -179,12 +207,13 @@ def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_dr
 ) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(3)
-        await bench.answer(Led)
-        token = bench.replica._term.token
-        await bench.replica._seat.clear()
+        await bench.answer(LeadershipGranted)
+        token = bench.token
+        await bench.replica._execute.reap()
+        bench.replica._state = replace(bench.replica._state, driver=None)
         bench.replica.lost("another holds it")
-        await bench.replica._answer(RestartDue(token))
-        assert bench.replica._seat.driver is None
+        await bench.replica._deal_with(RestartDue(token))
+        assert bench.replica._execute.slot.process is None
         job = await bench.replica._jobs.read()
         assert job is not None
         assert job.token == token
@@ -198,13 +227,13 @@ def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_dr
 def test_a_refused_claim_answered_after_the_loss_raises_nothing(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(3)
-        await bench.answer(Led)
-        token = bench.replica._term.token
+        await bench.answer(LeadershipGranted)
+        token = bench.token
         bench.replica.lost("another holds it")
         refused = ClaimRefused("/root", "higher-token", int(Token(9, 1)))
-        await bench.replica._answer(Heard(bench.replica._seat.driver, refused))  # type: ignore[arg-type]
+        await bench.replica._deal_with(DriverMessage(1, refused))
         assert bench.standing is State.REVOKED
-        assert bench.replica._term.token == token
+        assert bench.token == token
 
     on(tmp_path, script)
 
@@ -212,28 +241,27 @@ def test_a_refused_claim_answered_after_the_loss_raises_nothing(tmp_path: Path) 
 def test_no_gate_opens_under_a_grant_that_was_given_back(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         grant = bench.grant(3)
-        await bench.replica._release(None)
-        assert not bench.replica._seat.open(grant)
-        assert not bench.replica._seat.start_leading(grant)
+        execute = bench.replica._execute
+        await execute.release(None)
+        assert await execute.execute(OpenGate(grant)) is None
         assert bench.standing is State.STANDBY
+        await execute.reap()
+        assert await execute.execute(StartLeader(2, grant)) is None
+        assert execute.slot.process is None
+        assert bench.driver.said == []
 
     on(tmp_path, script)
 
 
-@pytest.mark.parametrize("answered", [False, True], ids=["not heard yet", "being buried"])
-def test_a_script_that_has_come_to_its_end_is_finished_although_the_replica_is_told_to_stop(
-    tmp_path: Path, answered: bool
-) -> None:
+def test_a_script_that_has_come_to_its_end_is_finished_although_the_replica_is_told_to_stop(tmp_path: Path) -> None:
     """The last it was to hear was in the queue behind the stop, and a successor ran the whole script again."""
 
     async def script(bench: Bench) -> None:
         bench.grant(3)
-        await bench.answer(Led)
+        await bench.answer(LeadershipGranted)
         bench.driver.ended = Ended(0, "", asked=True)
-        bench.replica._drivers._overhear_end(bench.driver, 0)  # type: ignore[arg-type]
-        if answered:
-            await bench.answer(Exited)
-        assert await bench.replica._answer(Stop("SIGTERM")) == 0
+        bench.replica._driver_exited(bench.driver, 0)  # type: ignore[arg-type]
+        assert await bench.replica._deal_with(StopRequested("SIGTERM")) == 0
         job = await bench.replica._jobs.read()
         assert job is not None
         assert job.status is Status.FINISHED
@@ -244,12 +272,12 @@ def test_a_script_that_has_come_to_its_end_is_finished_although_the_replica_is_t
 def test_a_script_that_a_stop_has_ended_is_not_finished(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         bench.grant(3)
-        await bench.answer(Led)
-        stop = asyncio.create_task(bench.replica._answer(Stop("SIGTERM")))
+        await bench.answer(LeadershipGranted)
+        stop = asyncio.create_task(bench.replica._deal_with(StopRequested("SIGTERM")))
         await asyncio.sleep(0)
         bench.driver.ended = Ended(0, "", asked=True)
-        bench.replica._drivers._overhear_end(bench.driver, 0)  # type: ignore[arg-type]
-        bench.replica._drivers._suspended.set()
+        bench.replica._driver_exited(bench.driver, 0)  # type: ignore[arg-type]
+        bench.replica._execute.suspended.set()
         assert await stop == 0
         job = await bench.replica._jobs.read()
         assert job is not None
@@ -268,16 +296,15 @@ def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_p
         jobs = replica._jobs
         await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
         replica._generation = Generation(2, "bad")
-        replica._roster._is_dead = lambda _: False
+        replica._execute.membership._is_dead = lambda _: False
         await replica._replicas.publish(earlier("old", generation=1))
         bench.grant(2)
-        await bench.answer(Led)
-        await replica._seat.clear()
-        await replica._answer(Died("No module named no_such_module", replica._term.token))
+        await bench.answer(LeadershipGranted)
+        await replica._deal_with(DriverExited(1, Failed("No module named no_such_module")))
         job = await jobs.read()
         assert job is not None
         assert (job.token, job.generation) == (Token(2, 1), Generation(1, "good"))
-        assert replica._term.grant is None, "released"
+        assert replica._guard.grant is None, "released"
 
     on(tmp_path, script)
 
@@ -288,19 +315,18 @@ def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_p
 def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_path: Path, message: Message) -> None:
     async def script(bench: Bench) -> None:
         replica = bench.replica
-        jobs, driver = replica._jobs, replica._seat.driver
-        assert driver is not None
+        jobs = replica._jobs
         await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
         replica._generation = Generation(2, "new")
         if isinstance(message, RehearsalReport):
-            await replica._answer(Heard(driver, message))
+            await replica._deal_with(DriverMessage(1, message))
         bench.grant(2)
-        await bench.answer(Led)
+        await bench.answer(LeadershipGranted)
         job = await jobs.read()
         assert job is not None
         assert job.generation.digest == ("new" if isinstance(message, RehearsalReport) else "good")
         if not isinstance(message, RehearsalReport):
-            await replica._answer(Heard(driver, message))
+            await replica._deal_with(DriverMessage(1, message))
         job = await jobs.read()
         assert job is not None
         assert job.generation.digest == "new"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from understudy.config.timings import timings_from
 from understudy.events import Log
-from understudy.protocol.token import NONE
-from understudy.supervisor.places import here
-from understudy.supervisor.seat import Seat, Term
+from understudy.supervisor.backends import on_one_machine
+from understudy.supervisor.deadline_guard import DeadlineGuard
+from understudy.supervisor.driver_slot import DriverSlot
 from understudy.supervisor.settings import RunSettings
 
 
@@ -19,8 +19,8 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def left(seat: Seat) -> list[Path]:
-    places = seat.workspaces
+def left(slot: DriverSlot) -> list[Path]:
+    places = slot.workspaces
     return [path for parent in (places.gates, places.scratch, places.temporary) for path in parent.glob("understudy-*")]
 
 
@@ -31,28 +31,37 @@ def test_a_start_that_fails_at_whatever_step_leaves_no_descriptor_and_no_directo
     settings = RunSettings(script, (), (), "flights", "flights", tmp_path / "ha", timings_from("default", {}))
 
     async def run() -> int:
-        place = here(settings, Log())
-        seat = Seat(settings, place, Path("fence.jar"), Term(NONE), lambda *_: None, lambda *_: None, lambda _: None)
+        services, host = on_one_machine(settings, Log())
+        slot = DriverSlot(
+            settings,
+            host,
+            Path("fence.jar"),
+            DeadlineGuard(settings.timings),
+            on_message=lambda *_: None,
+            on_exit=lambda *_: None,
+            follow=lambda _: None,
+        )
         for name in ("gates", "scratch", "temporary"):
-            setattr(seat.workspaces, name, tmp_path / name)
+            setattr(slot.workspaces, name, tmp_path / name)
         await asyncio.to_thread(int)  # the loop's own threads are there
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         before, failed = descriptors(), 0
         for spare in range(40):
             resource.setrlimit(resource.RLIMIT_NOFILE, (before + spare, hard))
             try:
-                seat.start(idle=False)
+                slot.start(low_priority=False)
             except OSError:
                 failed += 1
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            if seat.driver is not None:
+            if slot.process is not None:
                 break
             assert descriptors() == before
-            assert left(seat) == []
-        assert seat.driver is not None
-        await seat.clear()
-        await place.close()
+            assert left(slot) == []
+        assert slot.process is not None
+        await slot.reap()
+        await host.close()
+        await services.close()
         return failed
 
     assert asyncio.run(run()) > 5

@@ -1,0 +1,24 @@
+"""What a cluster of replicas keeps outside of each of them, whichever backend keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from understudy.documents.model import DocumentStore
+
+
+@dataclass(frozen=True, slots=True)
+class HighAvailabilityServices:
+    """The stores of one cluster id. They keep everything when they are closed.
+
+    ``documents``: the job's and the replicas'. ``lock``: the election's record; the same store, or one of its own. ``floor``: claims
+    outside of the lock's server, by which a restored or deleted lock never repeats an epoch. ``requests`` counts what was sent to
+    a server, by kind.
+    """
+
+    documents: DocumentStore
+    lock: DocumentStore
+    floor: DocumentStore
+    requests: Mapping[str, int]
+    close: Callable[[], Awaitable[None]]

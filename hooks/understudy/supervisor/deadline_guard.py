@@ -1,0 +1,106 @@
+"""What a renewal and a loss do at once: new deadlines in the gate, or its revocation and SIGKILL. Synchronous, never queued.
+
+The elector calls it from its own loop. Whatever the supervisor's inbox is waiting for, a renewal reaches the gate before the next
+deadline, and nothing passes a gate whose grant is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from understudy.clock import Instant, instant
+from understudy.config.timings import Timings
+from understudy.election.facts import Grant
+from understudy.fencing.gate import GateWriter
+from understudy.protocol.gate import State, View
+from understudy.protocol.messages import Granted, Message
+from understudy.protocol.token import NONE, Token
+
+
+class Gated(Protocol):
+    """The driver behind the gate."""
+
+    gate: GateWriter
+
+    def show(self, view: View) -> None: ...
+
+    def send(self, message: Message) -> None: ...
+
+    def kill_now(self, reason: str) -> None: ...
+
+
+def open_view(token: Token, sent_at: float, timings: Timings) -> View:
+    """Deadlines count from ``sent_at``, when the last confirmed renewal was *sent* (s on CLOCK_BOOTTIME), on both clocks."""
+    now = instant()
+    passed = now.boottime_ns - int(sent_at * 1e9)
+    sent = Instant(now.boottime_ns - passed, now.monotonic_ns - passed)
+    # guard: gate-closes-within-the-lease
+    close = sent.plus(timings.renew)
+    # guard: user-code-is-killed
+    return View(State.OPEN, token, close, sent.plus(timings.kill_after), close.plus(timings.grace))
+
+
+class DeadlineGuard:
+    """One replica's. ``driver`` is the one that runs, while one does.
+
+    A grant is current while ``grant`` is that very object: it is set and unset by the elector's calls, whatever the inbox has come
+    to. ``token`` is that of the last start of a leading driver.
+    """
+
+    def __init__(self, timings: Timings) -> None:
+        self._timings = timings
+        self._sent_at = 0.0
+        self._recorded: Mapping[str, int] = {}
+        self.driver: Gated | None = None
+        self.grant: Grant | None = None
+        self.token: Token = NONE
+
+    def granted(self, grant: Grant) -> None:
+        self.grant = grant
+
+    def renewed(self, sent_at: float) -> None:
+        # guard: deadlines-count-from-the-sending
+        self._sent_at = sent_at
+        self.extend()
+
+    def lost(self, reason: str, *, leads: bool) -> None:
+        """Nothing passes any more, and SIGKILL, if the driver could write; ``TerminateAndReap`` makes sure of it."""
+        self.grant = None
+        if leads and self.driver is not None:
+            self.driver.show(View(State.REVOKED, self.token))
+            self.driver.kill_now(reason)
+
+    def released(self) -> None:
+        """From here on no gate opens under the grant, whatever comes of the release."""
+        self.grant = None
+
+    def leads_under(self, token: Token, recorded: Mapping[str, int]) -> None:
+        """The job was claimed. ``recorded``: its roots, each with the token of its last claim."""
+        self.token, self._recorded = token, recorded
+
+    def open(self, grant: Grant) -> bool:
+        """Open the gate and tell the driver, which takes over.
+
+        False, and nothing is opened, when ``grant`` is no longer the current one: it was lost or released since it was looked at.
+        """
+        # guard: gate-opens-under-the-current-grant
+        if self.grant is not grant or self.driver is None:
+            return False
+        self.driver.show(self._open_view())
+        self.driver.send(Granted(int(self.token), dict(self._recorded)))
+        return True
+
+    def extend(self) -> None:
+        """New deadlines, or a new token; in other states than open the gate stays as it is.
+
+        A gate that was closed for a script that ends in its own way stays closed, and has deadlines: a JVM halts itself at them.
+        """
+        if self.driver is None:
+            return
+        if (state := self.driver.gate.view.state) in {State.OPEN, State.CLOSED}:
+            self.driver.show(replace(self._open_view(), state=state))
+
+    def _open_view(self) -> View:
+        return open_view(self.token, self._sent_at, self._timings)

@@ -1,0 +1,243 @@
+"""What a driver reports of itself, and what others are told of it: probes, the log, the replicas' and the job's documents."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+
+from understudy.clock import Clock, instant
+from understudy.errors import DocumentError, LeadershipLost
+from understudy.events import Log
+from understudy.ha.job import Job, JobStore
+from understudy.ha.replicas import lacks_queries
+from understudy.processes import time_namespace
+from understudy.protocol.messages import (
+    Advice,
+    Attached,
+    Committed,
+    Ended,
+    Hello,
+    Message,
+    PauseRehearsals,
+    RehearsalReport,
+    Roots,
+    Running,
+    Started,
+    Starting,
+    StillRunning,
+)
+from understudy.protocol.token import Token
+from understudy.supervisor.driver_slot import DriverSlot
+from understudy.supervisor.health import Health
+from understudy.supervisor.leadership import Leadership, token_of
+from understudy.supervisor.membership import Membership
+from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.standby_staleness import StandbyStaleness
+from understudy.supervisor.takeover_limit import TakeoverLimit
+
+#: Seconds between two notes of the last commit in the job's document.
+_COMMITS_NOTED_EVERY = 60.0
+#: Seconds at most between two looks at how many queries the leader runs: each is a request.
+_COMPARE_EVERY = 30.0
+_NOT_REHEARSED = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0)
+#: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
+_SAID_NOTHING = (False, "", "")
+
+
+class DriverReports:
+    """One replica's. ``leadership`` is asked and never changed; ``ready`` tells the elector whether this replica has rehearsed."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        jobs: JobStore,
+        membership: Membership,
+        health: Health,
+        slot: DriverSlot,
+        staleness: StandbyStaleness,
+        clock: Clock,
+        log: Log,
+        *,
+        leadership: Callable[[], Leadership],
+        ready: Callable[[bool], None],
+    ) -> None:
+        self._settings = settings
+        self._jobs = jobs
+        self._membership = membership
+        self._health = health
+        self._slot = slot
+        self._staleness = staleness
+        self._clock = clock
+        self._log = log
+        self._leadership = leadership
+        self._ready = ready
+        self._limit = TakeoverLimit(settings.takeover_timeout)
+        self.standing = _NOT_REHEARSED
+        self._stood = _SAID_NOTHING
+        self._compared_at = 0.0
+        self._rehearsed_at = 0.0
+        self._running = 0  # queries of a leader's script
+        self._unnoted = ""  # what was said last of why something is not in the job's document
+        self.came_up = False  # whether this replica's script has ever come as far as the gate
+
+    @property
+    def _token(self) -> Token | None:
+        return token_of(self._leadership())
+
+    async def handle(self, message: Message) -> None:
+        """Anything a driver may say that decides nothing."""
+        if (process := self._slot.process) is None:
+            return
+        match message:
+            case Hello(boottime_ns=there, time_namespace=namespace):
+                if namespace != time_namespace() or there > instant().boottime_ns:
+                    process.kill_now("its clocks are not ours")
+            case Attached(spark=version):
+                self._health.driver_is_up()
+                self._log.say("attached", f"Spark {version} is up behind the gate")
+            case RehearsalReport():
+                await self._note_standing(message)
+            case Advice() | StillRunning() | Ended():
+                self._tell_of_script(message)
+            case Starting():
+                self._limit.begins(process)
+            case Roots() | Running() | Started() | Committed():
+                await self._note_leader(message)
+            case other:
+                process.kill_now(f"a driver does not say {other}")
+
+    def _tell_of_script(self, message: Advice | StillRunning | Ended) -> None:
+        match message:
+            case Advice(text):
+                self._log.say("advice", text)
+            case StillRunning(what):
+                self._log.say("still-running", f"the script's main thread has ended; the driver waits for {what}")
+            case Ended(code, error):
+                self._log.say("script-ended", error or "the script ended", code=code)
+
+    async def _note_leader(self, message: Roots | Running | Started | Committed) -> None:
+        """How far a leader has come."""
+        if (token := self._token) is None:
+            return
+        match message:
+            case Roots(roots):
+                await self._note_came_up()
+                await self._note(self._jobs.claims(token, tuple(roots)))
+            case Running(queries, failed):
+                for name in sorted(failed.keys() - self._health.failed.keys()):
+                    told = f"query {name} has ended, and {queries} of the script's run: {failed[name]}"
+                    self._log.say("query-failed", told, epoch=token.epoch)
+                self._running, self._health.failed = queries, failed
+                await self.publish()
+            case Started(queries, claimed, seconds):
+                self._limit.ends()
+                await self._note_came_up()
+                self._health.phases["start"] = seconds
+                facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
+                self._log.say("started", f"queries that run now: {queries}", epoch=token.epoch, **facts)
+            case Committed(root, batch, seconds):
+                self._health.phases["first_commit"] = seconds
+                told = f"batch {batch} of {root}"
+                self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
+                await self._note(self._jobs.serving(token, time.time()))
+
+    async def _note_standing(self, standing: RehearsalReport) -> None:
+        await self._note_came_up()
+        self._staleness.note(standing)
+        self.standing = standing
+        await self.compare()
+        lacks = lacks_queries(standing.queries, self._health.running, standing.held)
+        stands = standing.rehearsed, standing.reason, lacks
+        changed, self._stood = stands != self._stood, stands
+        if standing.rehearsed:
+            self._rehearsed_at = time.time()
+        self._health.stands(standing, self._rehearsed_at)
+        if standing.rounds >= self._settings.rehearse_rounds and self._slot.process is not None:
+            self._slot.process.lift_priority()
+        if changed:
+            event = "rehearsed" if standing.rehearsed and not lacks else "not-rehearsed"
+            how = lacks or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
+            self._log.say(event, standing.reason or how)
+        self._ready(standing.rehearsed)
+        await self.publish()
+
+    async def compare(self, *, at_most_every: float = 0.0) -> None:
+        """Look how many queries the leader runs: a standby that has rehearsed fewer says so."""
+        if self._clock.now() < self._compared_at + at_most_every:
+            return
+        if self._token is None and self.standing.queries:
+            self._compared_at = self._clock.now()
+            self._health.running = await self._membership.running()
+
+    async def publish(self) -> None:
+        """Tell the other replicas how it stands with ours."""
+        await self._membership.publish(
+            self.standing,
+            self._rehearsed_at,
+            leads=self._token is not None,
+            running=self._running,
+            failed=self._health.failed,
+        )
+
+    async def note_commits(self) -> None:
+        """Say in the job's document when the last batch was committed: not per batch, for that is read by people.
+
+        A leader tidies the replicas' document as often.
+        """
+        while True:
+            noted = self._health.fence.committed_at
+            await asyncio.sleep(_COMMITS_NOTED_EVERY)
+            if (token := self._token) is None:
+                continue
+            if self._health.fence.committed_at > noted:
+                await self._note(self._jobs.committed(token, self._health.fence.committed_at))
+            if self._slot.process is not None:  # a script that only asks for the lead reports no queries and no roots
+                await self._note_came_up()
+            await self._membership.sweep()
+
+    async def _note_came_up(self) -> None:
+        """The script is as far as the gate: if it leads, its generation is the one that has led from here on."""
+        if not self.came_up:
+            self.came_up = True
+            if (token := self._token) is not None:
+                await self._note(self._jobs.led(token, self._membership.generation()))
+
+    async def _note(self, write: Coroutine[object, object, Job]) -> None:
+        """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
+        try:
+            await write
+        except LeadershipLost as lost:
+            self._log.say("claim-superseded", str(lost))
+        except DocumentError as error:
+            if str(error) != self._unnoted:
+                self._unnoted = str(error)
+                self._log.say("status-write-failed", self._unnoted)
+        else:
+            self._unnoted = ""
+
+    # --- what the supervisor tells ------------------------------------------------------------------------------------
+
+    def takes_over(self) -> None:
+        """The driver that stood by was told to lead."""
+        if self._slot.process is not None and self.standing.queries:  # else it says itself whether it has any to start
+            self._limit.begins(self._slot.process)
+
+    def pause_rehearsals(self) -> None:
+        """A standby leaves its processors to a takeover that is about to come, whichever replica takes over."""
+        if self._slot.process is not None and self._token is None:
+            # By then the leader has stopped in order and released its lock, or has lost it.
+            seconds = self._settings.stop_patience + self._settings.timings.lease
+            self._log.say("rehearsals-paused", f"the leader's pod is being deleted: no rehearsal for {seconds:g} s")
+            self._slot.process.send(PauseRehearsals(seconds))
+
+    def driver_gone(self, *, by_itself: bool) -> None:
+        """Until there is another driver, this replica is not ready to lead."""
+        self._limit.ends()
+        self.standing, self._stood, self._running = _NOT_REHEARSED, _SAID_NOTHING, 0
+        self._health.driver_gone(by_itself=by_itself)
+        self._ready(False)
+
+    def standby_ended(self, reason: str) -> None:
+        self.standing = replace(_NOT_REHEARSED, reason=f"its script ended: {reason}")

@@ -1,0 +1,191 @@
+"""What a replica runs on: who it is there, and what counts as evidence of a death.
+
+*This machine*: several replicas share a directory, and the kernel says who has died. *A pod*: the kubelet says it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from understudy.addresses import joined
+from understudy.errors import SettingsError
+from understudy.events import Log
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.processes import Alive
+from understudy.supervisor.driver_parts import DriverParts
+from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.native import Executors, Native
+from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.standby_staleness import mounted
+
+if TYPE_CHECKING:
+    from understudy.documents.api_server import ApiServer
+
+
+#: A pod's memory is its own, and a heap that begins small is collected again and again in a takeover (docs/decisions/0024).
+WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
+
+
+class Evidence(Protocol):
+    """Watches for the death of the replica that holds the lock."""
+
+    async def run(self) -> None: ...
+
+    def is_dead(self, replica: Replica) -> bool: ...
+
+
+class EvidenceFactory(Protocol):
+    """``leader`` tells which other replica holds the lock now. Who is told what: ``on_leader_dead`` the holder that died,
+    ``on_own_pod_deleted`` the reason for which this replica has to stop, ``on_leader_pod_deleted`` that a takeover is near.
+    """
+
+    def __call__(
+        self,
+        replicas: ReplicaStore,
+        leader: Callable[[], str | None],
+        *,
+        on_leader_dead: Callable[[str], None],
+        on_own_pod_deleted: Callable[[str], None],
+        on_leader_pod_deleted: Callable[[], None],
+    ) -> Evidence: ...
+
+
+async def _none_known() -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """``holder`` is this start of a supervisor and no other; ``name`` what people call the machine or pod.
+
+    ``address``: where other replicas reach this one's probes, as host:port, or empty. ``workload`` and ``revision``: what rolls our
+    code out, and its number for it; empty and 0 where nothing does, or it cannot be seen. ``look_up_revision`` asks again.
+    ``always_restarted``: this process is started again whatever its exit code is. ``native`` is there when executors are pods.
+    ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` go before the user's own for the
+    driver's JVM, which win. ``driver_parts``: how a driver is started here.
+    """
+
+    holder: str
+    name: str
+    address: str
+    alive: Alive
+    evidence: EvidenceFactory
+    close: Callable[[], Awaitable[None]]
+    workload: str = ""
+    revision: int = 0
+    always_restarted: bool = False
+    native: Native | None = None
+    mounts: tuple[Path, ...] = ()
+    java_options: str = ""
+    driver_parts: DriverParts = field(default_factory=DriverParts)
+    look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
+
+    def executors(self, submit: tuple[str, ...]) -> Executors:
+        """Those of a job that was given ``submit``. Raises ``SettingsError``."""
+        return Executors(submit) if self.native is None else self.native.executors(submit)
+
+
+def this_machine(settings: RunSettings) -> Host:
+    holder = str(uuid.uuid4())
+    alive = Alive(settings.home / "alive" / holder)
+
+    async def close() -> None:
+        alive.leave()
+
+    def evidence(
+        replicas: ReplicaStore,
+        leader: Callable[[], str | None],
+        *,
+        on_leader_dead: Callable[[str], None],
+        on_own_pod_deleted: Callable[[str], None],
+        on_leader_pod_deleted: Callable[[], None],
+    ) -> Evidence:
+        del on_own_pod_deleted, on_leader_pod_deleted  # a signal comes unannounced here
+        return EvidenceWatch(settings.home / "alive", replicas, leader, on_leader_dead)
+
+    return Host(holder, socket.gethostname(), "", alive, evidence, close)
+
+
+@dataclass(frozen=True, slots=True)
+class PodIdentity:
+    uid: str
+    name: str
+    address: str
+
+    @classmethod
+    def of_environment(cls) -> PodIdentity:
+        """Raises ``SettingsError`` for a pod that does not say who it is."""
+        uid = _from_pod("UNDERSTUDY_POD_UID", "metadata.uid")
+        return cls(uid, _from_pod("UNDERSTUDY_POD_NAME", "metadata.name"), os.environ.get("UNDERSTUDY_POD_IP", ""))
+
+
+async def this_pod(settings: RunSettings, pod: PodIdentity, api: ApiServer, log: Log) -> Host:
+    """What is local to a pod (proof of life for its own processes, scratch, logs) is kept below ``--ha-dir``.
+
+    Raises ``SettingsError`` for executors that cannot be pods, and ``DocumentError`` when the API server does not answer.
+    """
+    from understudy.supervisor.kubelet import KubeletWatch, holder_id, write_termination_message
+    from understudy.supervisor.recorder import EventRecorder
+    from understudy.supervisor.workload import Rollout
+
+    start = str(uuid.uuid4())
+    holder = holder_id(pod.uid, start)
+    recorder = EventRecorder(api, pod.name, pod.uid, log)
+    rollout = await Rollout.of(api, pod.name, log)
+    native = Native.of(
+        settings.submit, api, settings.cluster, start, pod.name, pod.address, rollout.image, settings.standby_executors
+    )
+    path = Path(os.environ.get("UNDERSTUDY_TERMINATION_LOG", "/dev/termination-log"))
+    try:
+        write_termination_message(holder, path)
+    except OSError as error:  # without it a takeover waits for the lease, and is as safe
+        log.say("no-termination-message", f"{path}: {error.strerror}; a takeover from this replica waits for its lease")
+    alive = Alive(settings.home / "alive" / start)
+
+    async def close() -> None:
+        alive.leave()
+        await recorder.close()
+
+    def evidence(
+        replicas: ReplicaStore,
+        leader: Callable[[], str | None],
+        *,
+        on_leader_dead: Callable[[str], None],
+        on_own_pod_deleted: Callable[[str], None],
+        on_leader_pod_deleted: Callable[[], None],
+    ) -> Evidence:
+        del replicas
+        return KubeletWatch(
+            api, settings.cluster, pod.uid, leader, on_leader_dead, on_own_pod_deleted, on_leader_pod_deleted, log
+        )
+
+    return Host(
+        holder=holder,
+        name=pod.name,
+        address=joined(pod.address, 8080) if pod.address else "",
+        alive=alive,
+        evidence=evidence,
+        close=close,
+        workload=rollout.workload,
+        revision=rollout.revision,
+        always_restarted=rollout.always_restarted,
+        look_up_revision=rollout.look,
+        native=native,
+        mounts=mounted(),
+        java_options=WHOLE_HEAP,
+    )
+
+
+def _from_pod(variable: str, field: str) -> str:
+    value = os.environ.get(variable, "")
+    if not value:
+        raise SettingsError(
+            "not set", where=variable, remedy=f"Set it in the pod from the downward API: fieldRef: {field}"
+        )
+    return value

@@ -1,0 +1,92 @@
+"""Where a replica stands: one value, which everything that asks "do we lead?" is told, and what its decisions remember beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from understudy.protocol.token import NONE, Token
+
+if TYPE_CHECKING:
+    from understudy.election.facts import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Standby:
+    """Another replica leads, or none does. ``dead``: the last leader that was reported dead, until this replica leads."""
+
+    dead: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """The lock is held under ``grant``; the job's document is not claimed yet, so nothing may be written."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """The job is run under ``token``, the one of the last start of a leading driver.
+
+    ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile.
+    """
+
+    grant: Grant
+    token: Token
+    reloaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandingOver:
+    """The lock is being released to another replica, and this one stands by afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """This replica ends. ``token`` is the one under which its driver may still write; ``None`` when it did not lead."""
+
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Nothing is decided any more."""
+
+
+Leadership = Standby | Claiming | Leading | HandingOver | Stopping | Ended
+
+
+def token_of(leadership: Leadership) -> Token | None:
+    """The token under which this replica's driver may write; ``None`` where it may not."""
+    return leadership.token if isinstance(leadership, Leading | Stopping) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What does not change while a process lives. Delays and windows in seconds."""
+
+    restart_attempts: int
+    restart_delay: float
+    restart_window: float
+    #: Executors are pods, which outlive a leader.
+    clears_executors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """``driver``: the number of the driver that runs, ``None`` while none does; ``started``: how many were started so far.
+
+    ``last_token``: that of the last start of a leading driver. ``standby_failures``: ends of a standby's drivers, since one has
+    rehearsed.
+    """
+
+    rules: Rules
+    leadership: Leadership = field(default_factory=Standby)
+    driver: int | None = None
+    started: int = 0
+    last_token: Token = NONE
+    standby_failures: int = 0
+
+    def now(self, leadership: Leadership) -> State:
+        return replace(self, leadership=leadership)

@@ -1,0 +1,369 @@
+"""The shell around ``lifecycle.step``: one inbox, one group of tasks, and the elector's candidate.
+
+Everything that happens becomes an event in the inbox, and is dealt with to its end before the next one: decided on, carried out,
+and decided on again for what came of it. What must not wait for that is in ``deadline_guard.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from understudy.clock import BootClock
+from understudy.election.elector import Elector
+from understudy.election.facts import Grant
+from understudy.errors import (
+    CheckpointLost,
+    DocumentEmptied,
+    DocumentError,
+    DocumentTooLarge,
+    DocumentUnreadable,
+    JobFailed,
+    ProcessesRemain,
+    UnderstudyError,
+)
+from understudy.events import Log
+from understudy.ha.generation import Generation, Superseded
+from understudy.ha.job import JobStore
+from understudy.ha.replicas import ReplicaStore
+from understudy.ha.runs import UnderWay
+from understudy.ha.services import HighAvailabilityServices
+from understudy.protocol.messages import Message, Suspended
+from understudy.protocol.token import Token
+from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.command_executor import CommandExecutor, ProcessEnd
+from understudy.supervisor.commands import Command, Documented, StartStandby
+from understudy.supervisor.deadline_guard import DeadlineGuard
+from understudy.supervisor.driver_end import Completed, how_it_ended
+from understudy.supervisor.driver_process import DriverProcess
+from understudy.supervisor.driver_reports import DriverReports
+from understudy.supervisor.driver_slot import DriverSlot
+from understudy.supervisor.health import FenceCounts, Health
+from understudy.supervisor.hosts import Host
+from understudy.supervisor.inputs import (
+    DriverExited,
+    DriverMessage,
+    Event,
+    LeaderDied,
+    LeadershipGranted,
+    LeadershipRevoked,
+    Outcome,
+    RunEnded,
+    StandbyStale,
+    StopRequested,
+    Unreachable,
+)
+from understudy.supervisor.leadership import Leadership, Rules, State, token_of
+from understudy.supervisor.lifecycle import step
+from understudy.supervisor.membership import Membership
+from understudy.supervisor.root_tasks import RootTasks, internal
+from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.standby_schedule import StandbySchedule
+from understudy.supervisor.standby_staleness import StandbyStaleness
+from understudy.supervisor.watchers import Watchers
+
+#: The same again would end the same: another replica may lead, and a person has to look.
+_FATAL = (DocumentUnreadable, DocumentEmptied, DocumentTooLarge, CheckpointLost)
+
+
+class Supervisor:
+    """One replica. Also the elector's candidate: ``granted``, ``renewed`` and ``lost`` are its calls, synchronous and quick."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        services: HighAvailabilityServices,
+        host: Host,
+        fence_jar: Path,
+        log: Log,
+    ) -> None:
+        self._settings, self._services, self._host, self._log = settings, services, host, log
+        clock = BootClock()
+        rules = Rules(
+            settings.restart_attempts, settings.restart_delay, settings.restart_window, host.native is not None
+        )
+        self._state = State(rules)
+        self._inbox: asyncio.Queue[Event] = asyncio.Queue()
+        self._generation = Generation(host.revision, settings.digest, host.workload)
+        self._jobs = JobStore(services.documents, settings.names.job_document, settings.job, str(settings.script))
+        self._replicas = ReplicaStore(services.documents, settings.names.replicas)
+        self._claims = JobClaims(settings, host.holder, self._jobs, self._replicas, services.floor, self._root_unread)
+        self._elector = self._make_elector(clock)
+        self._evidence = host.evidence(
+            self._replicas,
+            self._leader_elsewhere,
+            on_leader_dead=self._leader_died,
+            on_own_pod_deleted=self._stop,
+            on_leader_pod_deleted=self._leader_pod_deleted,
+        )
+        self.health = Health(
+            clock,
+            FenceCounts(),
+            live_within=2 * settings.timings.retry,
+            last_turn=lambda: self._elector.last_decision_at,
+        )
+        self._tasks = RootTasks(log)
+        self.told_to_stop = asyncio.Event()
+        self.successor: str | None = None  # to which a leader that was told to stop has released its lock
+        self._guard = DeadlineGuard(settings.timings)
+        self._unreachable = ""  # what was said last of why documents cannot be reached
+        self._completed: Token | None = None  # the leader under which a script has come to its end
+        self._execute = self._make_executor(fence_jar, clock)
+        self._watchers = Watchers(
+            settings,
+            services,
+            host,
+            self._elector,
+            self._execute,
+            self.health,
+            self._tasks,
+            log,
+            self._inbox.put_nowait,
+        )
+
+    def _make_elector(self, clock: BootClock) -> Elector:
+        settings = self._settings
+        return Elector(
+            self._services.lock,
+            settings.names.lock,
+            self._host.holder,
+            settings.timings,
+            clock,
+            self,
+            self._log,
+            floor=self._highest_epoch,
+            generation=settings.digest,
+            lock_kind=settings.lock_kind,
+            workload=self._host.workload,
+        )
+
+    def _make_executor(self, fence_jar: Path, clock: BootClock) -> CommandExecutor:
+        settings, host = self._settings, self._host
+
+        def leadership() -> Leadership:
+            return self._state.leadership
+
+        membership = Membership(
+            self._replicas, host, lambda: self._generation, clock, self._log, self._evidence.is_dead
+        )
+        slot = DriverSlot(
+            settings,
+            host,
+            fence_jar,
+            self._guard,
+            on_message=self._driver_says,
+            on_exit=self._driver_exited,
+            follow=self.health.fence.follow,
+        )
+        staleness = StandbyStaleness(settings.standby_max_age, settings.submit, host.mounts, clock)
+        reports = DriverReports(
+            settings,
+            self._jobs,
+            membership,
+            self.health,
+            slot,
+            staleness,
+            clock,
+            self._log,
+            leadership=leadership,
+            ready=self._elector.ready,
+        )
+        schedule = StandbySchedule(
+            settings.run_id, self._jobs, membership, reports, staleness, clock, leadership, self._leader_elsewhere
+        )
+        return CommandExecutor(
+            settings,
+            host,
+            self._jobs,
+            self._claims,
+            self._elector,
+            self._guard,
+            slot,
+            reports,
+            schedule,
+            staleness,
+            membership,
+            self.health,
+            self._tasks,
+            clock,
+            self._log,
+            generation=lambda: self._generation,
+            post=self._inbox.put_nowait,
+        )
+
+    # --- the elector's calls ------------------------------------------------------------------------------------------
+
+    def granted(self, grant: Grant) -> None:
+        self._guard.granted(grant)
+        self._inbox.put_nowait(LeadershipGranted(grant))
+
+    def renewed(self, sent_at: float) -> None:
+        self._guard.renewed(sent_at)
+
+    def lost(self, reason: str) -> None:
+        self._guard.lost(reason, leads=token_of(self._state.leadership) is not None)
+        self._inbox.put_nowait(LeadershipRevoked(reason))
+
+    # --- the inbox ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Until the job ends or this replica is told to stop; the process's exit code."""
+        try:
+            return await self._tasks.guard(self._serve())
+        except UnderstudyError as error:
+            await self._give_up(error)
+            raise
+        except Exception as error:
+            reason = internal(error, "control loop")
+            await self._give_up(reason)
+            raise reason from error
+        finally:
+            await self._tasks.close()
+            with suppress(ProcessesRemain):  # nothing is released then: that renewals end here is all that is safe
+                await self._execute.reap()
+            await self._execute.membership.leave()
+            await self._host.close()
+            await self._services.close()
+
+    async def _serve(self) -> int:
+        await self._replicas.join(self._settings.job)
+        await self._watchers.refuse_foreign_lock()
+        job = await self._jobs.read()
+        if job is not None and job.over_for(self._settings.run_id):
+            return self._execute.end_as(job).code
+        if job is not None:
+            self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
+        await self._execute.reports.publish()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop, number.name)
+        self._tasks.need("the elector", self._elector.run)
+        self._tasks.watch("the watch for evidence", self._evidence.run)
+        self._tasks.watch("the note of commits", self._execute.reports.note_commits)
+        self._watchers.start()
+        if job is not None and isinstance(job.part_of(self._settings.run_id), UnderWay):
+            self._watchers.look_for_another_run()
+        else:
+            await self._execute.execute(StartStandby())
+        return await self._deal_with_events()
+
+    async def _deal_with_events(self) -> int:
+        while True:
+            code = await self._deal_with(await self._inbox.get())
+            if code is not None:
+                return code
+
+    async def _deal_with(self, event: Event) -> int | None:
+        """One event, and all that comes of it; the exit code, once there is one."""
+        given = self._as_of_now(event)
+        inputs: deque[Event | Outcome] = deque() if given is None else deque([given])
+        while inputs:
+            self._state, commands = step(self._state, inputs.popleft(), time.time())
+            for command in commands:
+                outcome = await self._carry_out(command)
+                if isinstance(outcome, ProcessEnd):
+                    self.successor = outcome.successor
+                    return outcome.code
+                if outcome is not None:
+                    inputs.append(outcome)
+        return None
+
+    async def _carry_out(self, command: Command) -> Outcome | ProcessEnd | None:
+        try:
+            outcome = await self._execute.execute(command)
+        except _FATAL:
+            raise
+        except DocumentError as error:
+            if not isinstance(command, Documented):
+                raise
+            if str(error) != self._unreachable:
+                self._unreachable = str(error)
+                self._log.say("unreachable", self._unreachable)
+            return Unreachable(command)
+        if isinstance(command, Documented):
+            self._unreachable = ""
+        return outcome
+
+    def _as_of_now(self, event: Event) -> Event | None:
+        """``event`` with what only the present knows; ``None`` for a grant that was lost before its turn."""
+        match event:
+            case LeadershipGranted(grant) if grant is not self._guard.grant:
+                return None
+            case DriverExited() | StandbyStale():
+                return replace(event, leader=self._leader_elsewhere())
+            case StopRequested():
+                token = token_of(self._state.leadership)
+                completed = token is not None and token == self._completed
+                return replace(event, completed=completed, holds_lock=self._guard.grant is not None)
+            case _:
+                return event
+
+    async def _give_up(self, reason: UnderstudyError) -> None:
+        self._log.tell("stopped-for", str(reason))
+        self._elector.stop()
+        await self._execute.reap()
+        await self._execute.release(None)
+
+    # --- what is heard of the driver ----------------------------------------------------------------------------------
+
+    def _number_of(self, process: DriverProcess) -> int:
+        """0 for a driver that was replaced."""
+        return (self._execute.driver or 0) if process is self._execute.slot.process else 0
+
+    def _driver_says(self, process: DriverProcess, message: Message) -> None:
+        if isinstance(message, Suspended):  # a command waits for it, and so it cannot come through the inbox
+            self._execute.suspended.set()
+        else:
+            self._inbox.put_nowait(DriverMessage(self._number_of(process), message))
+
+    def _driver_exited(self, process: DriverProcess, status: int) -> None:
+        end = how_it_ended(process.ended, status, process.killed_because, memory_was_short=process.memory_was_short)
+        if isinstance(end, Completed):
+            self._completed = token_of(self._state.leadership)
+        self._inbox.put_nowait(DriverExited(self._number_of(process), end))
+
+    # --- what is seen of others ---------------------------------------------------------------------------------
+
+    def _stop(self, why: str) -> None:
+        """The elector hears it at once: whatever the inbox is waiting for now, this process takes no lock any more."""
+        # guard: stop-is-heard-at-once
+        self._elector.stop()
+        self.told_to_stop.set()
+        self._inbox.put_nowait(StopRequested(why))
+
+    def _leader_elsewhere(self) -> str | None:
+        view = self._elector.view
+        if view.leader is None or view.released or view.leader == self._host.holder:
+            return None
+        return view.leader
+
+    def _leader_died(self, holder: str) -> None:
+        self._log.say("detected", "every process of the leader is gone", how="evidence", leader=holder)
+        self._inbox.put_nowait(LeaderDied(holder))
+        self._elector.evidence(holder)
+
+    def _leader_pod_deleted(self) -> None:
+        self._execute.reports.pause_rehearsals()
+
+    def _root_unread(self, told: str) -> None:
+        self._log.say("root-unread", f"an election goes on without the claim in it: {told}")
+
+    async def _highest_epoch(self) -> int:
+        """Asked by the elector before it acquires. A job that has ended is not led, unless it is resumed."""
+        try:
+            return await self._claims.highest_epoch(self._generation)
+        except Superseded:
+            # A rollback gives the pods that still run its code new numbers.
+            revision = await self._host.look_up_revision()
+            self._generation = replace(self._generation, number=max(revision, self._generation.number))
+            raise
+        except JobFailed:
+            job = await self._jobs.read()
+            if job is not None and job.over_for(self._settings.run_id):  # else it was resumed just now
+                self._inbox.put_nowait(RunEnded(job))
+            raise

@@ -1,0 +1,216 @@
+"""Every decision of a replica: ``python -m tests.unit.lifecycle_table`` prints the page docs/lifecycle.md.
+
+``step`` is asked in every state that can be reached, about every input that there is, whether or not it could come there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from understudy.election.facts import Grant
+from understudy.errors import SettingsError
+from understudy.ha.job import Job, Status
+from understudy.protocol.messages import ClaimRefused, RehearsalReport, StaleSnapshot, StillRunning
+from understudy.protocol.token import Token
+from understudy.supervisor.commands import BeginAttempt, Command, Purpose, RecordEnd, RecordFailure
+from understudy.supervisor.driver_end import Completed, Failed, Refused
+from understudy.supervisor.inputs import (
+    AttemptBegun,
+    AttemptLost,
+    AttemptSuperseded,
+    AttemptTooLate,
+    CommandDue,
+    ConflictingRun,
+    ConflictingWorkload,
+    DriverExited,
+    DriverMessage,
+    DriverNotStarted,
+    Event,
+    FailureRecorded,
+    GateOpened,
+    JobEndRecorded,
+    LeaderDied,
+    LeadershipGranted,
+    LeadershipRevoked,
+    LockRaised,
+    LockReleased,
+    Outcome,
+    RestartDue,
+    RunEnded,
+    StandbyStale,
+    StandbyStartDue,
+    StopRequested,
+    SuccessorLookedFor,
+    TokenOvertaken,
+    Unreachable,
+)
+from understudy.supervisor.leadership import Claiming, Ended, Leading, Rules, State
+from understudy.supervisor.lifecycle import step
+from understudy.supervisor.standby_staleness import ReloadDue
+
+NOW = 1000.0
+RULES = Rules(restart_attempts=1, restart_delay=2.0, restart_window=60.0, clears_executors=True)
+GRANTS = (Grant(1, "me", "r1", 0.0), Grant(2, "me", "r2", 0.0))
+TOKENS = (Token(1, 1), Token(2, 1), Token(2, 2))
+JOB = Job("job", "job.py", Status.FINISHED, TOKENS[0], TOKENS[0], "me")
+DUE = ReloadDue("the script began an hour ago", urgent=False)
+
+
+def inputs(state: State) -> Iterator[Event | Outcome]:
+    """One of each kind, and more where what it is about matters."""
+    for grant in GRANTS:
+        yield LeadershipGranted(grant)
+        for purpose in Purpose:
+            yield CommandDue(BeginAttempt(grant, grant.epoch, TOKENS[0], purpose))
+    for token in TOKENS:
+        for purpose in Purpose:
+            yield AttemptBegun(token, purpose)
+        yield RestartDue(token)
+        yield CommandDue(RecordFailure(token, "it failed"))
+    yield from _of_drivers(state)
+    yield from _of_the_rest()
+
+
+def _of_drivers(state: State) -> Iterator[Event | Outcome]:
+    for driver in {state.driver or 0, 0}:
+        for message in (
+            StaleSnapshot("a file is gone"),
+            ClaimRefused("/root", "higher-token", int(Token(7, 1))),
+            ClaimRefused("/root", "other-job", 0),
+            RehearsalReport("job.py:1", rehearsed=True, how="live", rounds=1, seconds=0.1),
+            StillRunning("a thread"),
+        ):
+            yield DriverMessage(driver, message)
+        for end in (Completed(), Failed("it failed"), Refused(SettingsError("a wrong setting"))):
+            yield DriverExited(driver, end, None)
+            yield DriverExited(driver, end, "other")
+        yield StandbyStale(driver, DUE, "other")
+        yield StandbyStale(driver, DUE, None)
+
+
+def _of_the_rest() -> Iterator[Event | Outcome]:
+    yield from (
+        StopRequested("SIGTERM"),
+        StopRequested("SIGTERM", completed=True),
+        StopRequested("SIGTERM", holds_lock=True),
+    )
+    for failures in ((NOW,), (NOW - 1.0, NOW)):
+        yield FailureRecorded(failures, "it failed")
+    for holder in ("other", None):
+        for restarts in (False, True):
+            yield SuccessorLookedFor(holder, 2.0, restarts)
+    finish = RecordEnd(TOKENS[0], Status.FINISHED, "the script ended")
+    yield from (
+        LeadershipRevoked("another holds it"),
+        LeaderDied("other"),
+        StandbyStartDue(low_priority=True),
+        RunEnded(JOB),
+        ConflictingWorkload("theirs/uid"),
+        ConflictingRun("run-2"),
+        AttemptLost(),
+        AttemptSuperseded("a newer generation has led", 1),
+        AttemptTooLate(JOB),
+        GateOpened(),
+        DriverNotStarted("no space left"),
+        JobEndRecorded(JOB),
+        TokenOvertaken("a higher token"),
+        LockReleased(0.0),
+        LockRaised(8),
+        LockRaised(None),
+        CommandDue(finish),
+        Unreachable(finish),
+    )
+
+
+def _bounded(state: State) -> State:
+    """Counts that only grow are cut off, so that there is an end to what can be reached."""
+    driver = None if state.driver is None else 1
+    return replace(state, driver=driver, started=1, standby_failures=min(state.standby_failures, 1))
+
+
+@cache
+def transitions() -> list[tuple[State, Event | Outcome, State, tuple[Command, ...]]]:
+    """Every state that can be reached, each input, and what follows."""
+    found = []
+    begin = State(RULES)
+    seen, waiting = {begin}, [begin]
+    while waiting:
+        state = waiting.pop()
+        for given in inputs(state):
+            after, commands = step(state, given, NOW)
+            found.append((state, given, after, commands))
+            if (bounded := _bounded(after)) not in seen:
+                seen.add(bounded)
+                waiting.append(bounded)
+    return found
+
+
+def name(thing: object) -> str:
+    return type(thing).__name__
+
+
+def diagram() -> str:
+    arrows: dict[tuple[str, str], set[str]] = {}
+    for state, given, after, _ in transitions():
+        before, then = name(state.leadership), name(after.leadership)
+        if before != then:
+            arrows.setdefault((before, then), set()).add(name(given))
+    lines = ["stateDiagram-v2", "    [*] --> Standby"]
+    for (before, then), why in sorted(arrows.items()):
+        lines.append(f"    {before} --> {then}: {', '.join(sorted(why))}")
+    return "\n".join([*lines, "    Ended --> [*]", "    Stopping --> [*]"])
+
+
+def table() -> str:
+    """Each input, what state it matters in, and the commands that may follow, in their order."""
+    rows: dict[tuple[str, str], set[str]] = {}
+    for state, given, after, commands in transitions():
+        if commands or name(state.leadership) != name(after.leadership):
+            does = ", ".join(name(command) for command in commands) or "nothing"
+            rows.setdefault((name(given), name(state.leadership)), set()).add(f"→ {name(after.leadership)}: {does}")
+    lines = ["| input | in | what follows |", "| --- | --- | --- |"]
+    for (asked, before), follows in sorted(rows.items()):
+        lines.append(f"| `{asked}` | {before} | {'<br>'.join(sorted(follows))} |")
+    return "\n".join(lines)
+
+
+PAGE = """# The life of a replica
+
+Everything a replica decides is one pure function, [`lifecycle.step`](../hooks/understudy/supervisor/lifecycle.py): the state, an input
+and the time give the next state and the commands to carry out. An input is an event of the supervisor's inbox or the outcome of a
+command. This page is generated from that function: `python -m tests.unit.lifecycle_table`.
+
+## States
+
+```mermaid
+{diagram}
+```
+
+## Decisions
+
+Inputs that change nothing in a state are not listed. A replica that is *stopping* handles no event any more; what is listed there are
+outcomes of its last commands.
+
+{table}
+"""
+
+
+def page() -> str:
+    return PAGE.format(diagram=diagram(), table=table())
+
+
+def leads_under(state: State) -> Any:
+    """The grant that this state's commands may use."""
+    return state.leadership.grant if isinstance(state.leadership, Leading | Claiming) else None
+
+
+def over(state: State) -> bool:
+    return isinstance(state.leadership, Ended)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
