@@ -149,7 +149,7 @@ class _FaultyStore(FilesystemDocumentStore):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        return Unknown("nobody waits for it any more")
+        return Unknown("it is not waited for any more")
 
 
 @dataclass(slots=True)

@@ -197,7 +197,7 @@ def test_a_request_that_timed_out_lands_only_if_it_cannot_be_called_back(
 
 
 def test_reading_from_a_disk_that_hangs_is_an_error_after_the_time_out(tmp_path: Path) -> None:
-    """A FIFO that nobody writes to hangs whoever opens it, as a dead disk does."""
+    """A FIFO without a writer hangs the process that opens it, as a dead disk does."""
 
     async def run() -> None:
         os.mkfifo(tmp_path / f"{NAME}@1")

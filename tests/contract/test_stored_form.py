@@ -167,11 +167,11 @@ def test_a_watcher_waits_for_better_days_while_nothing_can_be_understood(backend
         watch = aiter(backend.client().watch(NAME))
         async with asyncio.timeout(60):
             assert await anext(watch) is not None
-            backend.plant(NAME, b"rubbish")  # told to whoever reads
+            backend.plant(NAME, b"rubbish")  # told to every reader
             with pytest.raises(DocumentUnreadable) as caught:
                 await store.read(NAME)
-            mended = written(await store.replace(shell(caught.value, NAME), Content({"a": "3"})))
-            assert await anext(watch) == mended
+            fixed = written(await store.replace(shell(caught.value, NAME), Content({"a": "3"})))
+            assert await anext(watch) == fixed
         await watch.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())

@@ -72,7 +72,7 @@ class MemoryServer:
         return known
 
     def write(self, name: str, seen: Document | None, change: Callable[[Record], Record]) -> Written | Conflict:
-        """One write, arriving now. Raises ``DocumentUnreadable`` for a conflict with something nobody can read."""
+        """One write, arriving now. Raises ``DocumentUnreadable`` for a conflict with something unreadable."""
         with self.guard:
             standing = self.look(name)
             revision = None if standing is None else standing[0]
@@ -82,7 +82,7 @@ class MemoryServer:
             return Written(new.document(name, str(self.overwrite(name, record.dump(name, new)))))
 
     def overwrite(self, name: str, data: bytes) -> int:
-        """Whatever stands there, these bytes do now: an operator's hand, in tests."""
+        """These bytes stand there from now on: an operator's hand."""
         with self.guard:
             self.counter += 1
             self.stored[name] = self.counter, data
@@ -98,7 +98,7 @@ class MemoryServer:
     def land(self) -> None:
         """Every delayed request arrives now, in the order sent."""
         while self.delayed:
-            with suppress(DocumentUnreadable):  # nobody waits for the answer any more
+            with suppress(DocumentUnreadable):  # the answer is not waited for any more
                 self.delayed.popleft()()
 
     def _tell(self, name: str) -> None:

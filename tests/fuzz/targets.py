@@ -45,7 +45,7 @@ def _text(data: bytes) -> str:
 
 
 def stored_document(data: bytes) -> None:
-    """A file, an S3 object, a znode. Nothing but what somebody wrote there as released is a free lock."""
+    """A file, an S3 object, a znode. Only a lock that was written as released is free."""
     try:
         found = record.load("lock", data, where="", revision="1")
     except DocumentUnreadable:

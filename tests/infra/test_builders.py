@@ -1,4 +1,4 @@
-"""Whatever a stack says, its objects keep to this. Without a cluster; ``e2e/tests/test_manifests.py`` asks one."""
+"""The objects of every stack keep to this. Without a cluster; ``e2e/tests/test_manifests.py`` asks one."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class TestPermissions:
                 if rule["resources"] == ["events"]:
                     assert changing == {"create"}  # what it says of itself
                 elif rule["resources"] == ["leases"] and "resourceNames" not in rule:
-                    assert changing == {"create"}  # a lock that somebody deleted, by its living holder
+                    assert changing == {"create"}  # a deleted lock, by its living holder
                     assert names(ha_objects(stack), "Lease")
                 elif executors:
                     assert rule["resources"] == ["pods"]

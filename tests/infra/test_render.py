@@ -1,4 +1,4 @@
-"""What is the same whoever deploys it: Pulumi, or whoever follows what ``make render`` prints."""
+"""What is the same for every way to deploy: by Pulumi, or by a tool that follows what ``make render`` prints."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_the_stacks_are_sound(stack: str) -> None:
     keys_made_by_make_up = {"bucketAccessKey": "understudy", "bucketSecretKey": "generated"} if stack == "dev" else {}
     written = read(
         {name.partition(":")[2]: value for name, value in config.items()}
-    )  # the engine may have written it anew
+    )  # the engine may have written it again
     settings = settings_from({**written, **keys_made_by_make_up})
     assert settings.safety.production is (stack == "prod")
     assert settings.keeps

@@ -1,4 +1,4 @@
-"""A checkpoint and its sink in an object store: logs of entries that are created once, by whoever comes first.
+"""A checkpoint and its sink in an object store: logs of entries that are created once, by the first writer.
 
 Not the fence itself, which is Java and has tests of its own: its protocol (gate, claim, conditional PUT) as DESIGN section 3 says.
 """

@@ -82,7 +82,7 @@ class ClientGo:
             try:
                 return await self._write(self._record(self._observed))
             except Conflicted:
-                pass  # somebody else changed the object: look at it first
+                pass  # another writer changed the object: look at it first
         found = await self._line.ask(lambda: self._bench.objects.copied(self._name))
         if found is None:
             self._object = None

@@ -336,7 +336,7 @@ class SimulatedDriver:
         if not landed:
             stands = await self._within(self.line.ask(lambda: checkpoint.logs[log].get(batch)))
             if stands is None:
-                raise _EndedAs(1, f"{log}/{batch}: nobody knows whether it was written")
+                raise _EndedAs(1, f"{log}/{batch}: it is not known whether it was written")
             landed = stands.nonce == entry.nonce
         if not landed:
             raise FileExistsError(f"{log}/{batch}")

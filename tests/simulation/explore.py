@@ -1,7 +1,7 @@
 """Every interleaving of two or three cores, up to a number of faults and for as long as there is time; breadth first.
 
 The core is production's own. Around it there is one lock document, one request at most per replica, and a clock that jumps to
-whatever is due next. At every step one thing happens, and everything that can happen is tried: a request is answered, or lost,
+all that is due next. At every step one thing happens, and everything that can happen is tried: a request is answered, or lost,
 or its answer is, or it is delayed and lands later; a replica crashes, is frozen, or thaws; a death becomes known; the lock is
 deleted; time passes.
 
@@ -59,7 +59,7 @@ _NAMES = frozenset({"revision", "nonce"})
 class Actor:
     """One replica: its core, the request it waits for, and until when its gate is open by its own reckoning.
 
-    ``fails_at``: when the request, which nobody is going to answer, is given up.
+    ``fails_at``: when the request, which will not be answered, is given up.
     """
 
     state: State
@@ -126,7 +126,7 @@ def nexts(moment: Moment) -> Iterator[tuple[str, Moment]]:
 
 
 def _deleted(moment: Moment) -> Iterator[tuple[str, Moment]]:
-    """Not while somebody's create is about to be answered: one that was decided on before the lock was made wins on its absence.
+    """Not while a create is about to be answered: one that was decided on before the lock was made wins on its absence.
 
     No store can tell that from the first. The claims do: it is the same epoch, and the job's document gives each its own attempt.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Invariants:
     """``broken`` says what did not hold. ``harmed``: documents are not what replicas left there any more.
 
-    ``deleted``: the lock was, at least once. ``restored``: an older record of the lock may say that it is free while somebody leads.
+    ``deleted``: the lock was, at least once. ``restored``: an older record of the lock may say that it is free while a replica leads.
     """
 
     world: World
@@ -80,7 +80,7 @@ class Invariants:
                 self.named = None if successor is None else str(successor)
             case "acquired":
                 self._acquired(pod, int(str(event.facts["epoch"])))
-            case "claimed":  # an epoch nobody made a token of may be granted again, once every document has gone
+            case "claimed":  # an epoch without a token may be granted again, once every document has gone
                 self.epoch = max(self.epoch, int(str(event.facts["epoch"])))
 
     def _acquired(self, pod: Pod, epoch: int) -> None:

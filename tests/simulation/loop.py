@@ -106,7 +106,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._timers: list[tuple[float, int, Handle]] = []
         self._numbers = itertools.count()
         self._closed = False
-        #: Kept to the end: a task nobody refers to any more would be collected, and its ``finally`` blocks run.
+        #: Kept to the end: a task without a reference would be collected, and its ``finally`` blocks run.
         self._tasks: list[asyncio.Task[Any]] = []
         self.problems: list[str] = []
 
@@ -122,7 +122,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return copy_context().run(enter)
 
     def later(self, process: Process | None, delay: float, call: Callable[..., object], *args: Any) -> Handle:
-        """After ``delay`` seconds of its clock, in ``process``; ``None`` is the world, whoever may be dead by then."""
+        """After ``delay`` seconds of its clock, in ``process``; ``None`` is the world, even if every process is dead by then."""
         context, rate = (self._world, 1.0) if process is None else (process.context, process.rate)
         handle = Handle(process, context, call, args, self.now + delay)
         if not self._closed:

@@ -80,7 +80,7 @@ MUTANTS: tuple[Mutant, ...] = (
         by=5,
     ),
     _mutant(
-        "whoever a release names goes first",
+        "the replica that a release names goes first",
         ("named-successor-goes-first", Instead("return state.changed_at + unready")),
         kinds=_GRACEFUL,
         by=1,

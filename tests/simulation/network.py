@@ -17,7 +17,7 @@ from understudy.errors import DocumentError, DocumentUnreadable
 
 T = TypeVar("T")
 
-#: What a request may meet, beside nothing. ``hangs`` is answered by nobody, ever.
+#: What a request may meet, beside nothing. ``hangs`` is never answered.
 READ_FAULTS = ("lost", "no-answer", "refused", "hangs")
 WRITE_FAULTS = ("lost", "no-answer", "late", "refused", "reset", "twice", "hangs")
 
@@ -81,7 +81,7 @@ class Line:
         return await self._ended(answer, DocumentError(f"no answer within {self.request} s"))
 
     async def tell(self, change: Callable[[], T], unknown: T) -> T:
-        """A write; ``unknown`` when nobody answers, and then it may land for a while yet."""
+        """A write; ``unknown`` without an answer, and then it may land for a while yet."""
         answer: asyncio.Future[T] = self.loop.create_future()
         match self._fault(WRITE_FAULTS):
             case "":

@@ -1,8 +1,8 @@
 """Other electors on the same bench, under the same troubles: ``python -m tests.simulation.peers`` prints the table in docs/proof.md.
 
-What is compared is an elector and the promise it makes: "you lead". Whoever believes it acts, five times a second. The official
+What is compared is an elector and the promise it makes: "you lead". A candidate that believes it acts, five times a second. The official
 Python client's ``leaderelection`` runs as it is, its threads, clocks and requests taken from the simulation; client-go's
-algorithm is written anew (``client_go``); ours runs as it is, with its gate, which is part of the promise. None has a fence here.
+algorithm is written again (``client_go``); ours runs as it is, with its gate, which is part of the promise. None has a fence here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TIMINGS = Timings()
 #: What the others wait between attempts, in seconds: client-go's default.
 RETRY = 2.0
 NAME = "lock"
-#: Seconds between two acts of whoever believes that it leads.
+#: Seconds between two acts of a candidate that believes that it leads.
 ACTS_EVERY = 0.2
 #: Until Linux gives up on a connection through which nothing comes, in seconds: the client gives its requests no time-out.
 GIVES_UP = 924.0
@@ -205,7 +205,7 @@ class Theirs:
 
     async def _run(self, bench: Bench) -> None:
         await self._puppet.run()
-        if self._puppet.error is not None:  # nobody catches it, so the program ends
+        if self._puppet.error is not None:  # it is not caught, so the program ends
             bench.loop.kill(self.process)
 
     def _lead(self, leads: bool) -> None:
@@ -284,7 +284,7 @@ class Bench:
         raise RuntimeError("nobody ever led")
 
     async def act(self) -> None:
-        """Whoever believes that it leads, acts: unless it is frozen, for then it does nothing."""
+        """A candidate that believes that it leads, acts. A frozen one does nothing."""
         while True:
             await asyncio.sleep(ACTS_EVERY)
             acting = [each for each in self.candidates if each.process.runs and each.leads()]

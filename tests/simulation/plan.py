@@ -11,7 +11,7 @@ class Kind(StrEnum):
     """What goes wrong in a history.
 
     ``mixed``: everything but what the others do. ``gone``: the lock is deleted, again and again, while the rest of it happens;
-    where nobody may create, it stays away for a while. ``harm``: somebody deletes, empties, damages, restores and buries documents,
+    where replicas may not create, it stays away for a while. ``harm``: an operator deletes, empties, damages, restores and buries documents,
     too. ``rollout``: newer revisions come besides. ``graceful``: pods are told to stop, and nothing else. ``outage``: the API
     server is away for everybody, and nothing else. ``storm``: leaders die, many of them.
     """

@@ -51,7 +51,7 @@ class Alive:
 
 @dataclass(slots=True)
 class Evidence:
-    """The kubelet's word: only for whoever has not one process left, and some time after."""
+    """The kubelet's word: only for a replica without one process left, and some time after."""
 
     pod: Pod
     leader: Callable[[], str | None]
@@ -69,7 +69,7 @@ class Evidence:
                 told.add(holder)
                 self.dead(holder)
             if self.pod.world.obituaries <= told or self.pod.world.chance.random() < 0.05:
-                self.news.clear()  # until the next one; somebody nobody took for the leader is not looked for much longer
+                self.news.clear()  # until the next one; a replica that was not taken for the leader is not looked for much longer
 
     def is_dead(self, replica: Entry) -> bool:
         return replica.holder in self.pod.world.obituaries
@@ -187,7 +187,7 @@ class Pod:
         return any(driver.open for driver in self.drivers)
 
     def sigterm(self) -> None:
-        """As a rollout or a drain does it; whoever lives after the grace period is killed."""
+        """As a rollout or a drain does it; what lives after the grace period is killed."""
         if self.terminating or not self.supervisor.alive:
             return
         self.terminating = True

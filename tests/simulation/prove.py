@@ -77,7 +77,7 @@ def fate_of(number: int) -> Fate:
 
 
 def _played(plan: Plan) -> Result:
-    """Without its trace, which nobody wants of a history in which nothing broke."""
+    """Without its trace, which is of no use where nothing broke."""
     result = play(plan)
     return result if result.broken else replace(result, trace=())
 

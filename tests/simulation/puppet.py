@@ -1,4 +1,4 @@
-"""Somebody else's blocking code as a simulated process: a thread that runs only while the loop waits for it."""
+"""Foreign blocking code as a simulated process: a thread that runs only while the loop waits for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Puppet:
                 self._call()
         except _Over:
             pass
-        except BaseException as error:  # noqa: BLE001 - whatever ends it is what the bench wants to know
+        except BaseException as error:  # noqa: BLE001 - every end of it is what the bench wants to know
             self.error = error
         self.done = True
         self._ours.release()

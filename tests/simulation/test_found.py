@@ -118,7 +118,7 @@ def test_a_standby_that_was_due_does_not_start_where_a_leader_waits_for_its_rest
 
 
 def test_a_lock_that_is_lost_while_the_job_is_claimed_opens_no_gate() -> None:
-    """Somebody deleted it, another replica took it, and the one before opened its gate all the same, for a moment."""
+    """It was deleted, another replica took it, and the one before opened its gate all the same, for a moment."""
 
     async def script(one: World) -> None:
         pod = await acquired(one)
@@ -206,7 +206,7 @@ def test_a_script_that_fails_with_a_megabyte_of_text_is_followed_by_another_driv
 
 
 def test_a_document_too_large_for_what_has_to_be_written_ends_a_leader_and_is_not_tried_for_ever() -> None:
-    """Here not for a text: somebody else's entries fill it."""
+    """Here not for a text: foreign entries fill it."""
 
     async def script(one: World) -> None:
         pod, driver = await leading(one)
@@ -276,7 +276,7 @@ def test_a_takeover_that_never_comes_to_its_queries_is_a_failure_and_another_rep
         one.stuck = True
         driver.die(1)
         await until(one, lambda: other.leads and other.drivers[0].open)
-        one.stuck = False  # whoever comes next is not
+        one.stuck = False  # the next one is not
         await until(
             one,
             lambda: (

@@ -1,4 +1,4 @@
-"""The bench is fair where nothing goes wrong, and ours does what docs/proof.md says; theirs may be mended any day."""
+"""The bench is fair where nothing goes wrong, and ours does what docs/proof.md says; theirs may be fixed any day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a replica that fail alone: nobody may be left without a leader by that."""
+"""Parts of a replica that fail alone: the job must not stay without a leader by that."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_elector_that_dies_ends_its_process_and_another_leads() -> None:
 
 
 def test_a_standby_whose_driver_cannot_be_started_once_has_one_later() -> None:
-    """The task that should have started it had died, and nobody awaited it."""
+    """The task that should have started it had died, and was never awaited."""
 
     async def script(one: World) -> None:
         leader, _ = await leading(one)
@@ -78,7 +78,7 @@ def test_evidence_that_broke_once_is_evidence_again() -> None:
 
 
 def test_a_leader_whose_driver_does_not_die_stops_renewing_and_another_leads() -> None:
-    """It renewed for as long as a process of its driver hung in the kernel, and nobody led."""
+    """It renewed for as long as a process of its driver hung in the kernel, and no replica led."""
 
     async def script(one: World) -> None:
         first, driver = await leading(one)

@@ -96,7 +96,7 @@ class Troubles:
         for line in lines:
             line.cut = True
         if self.world.chance.random() < 0.3:
-            self._kill_driver(pod)  # and for now nobody can be told
+            self._kill_driver(pod)  # and for now it cannot be told
 
         def heal() -> None:
             for line in lines:
@@ -138,7 +138,7 @@ class Troubles:
             pod.sigterm()
 
     def _delete_lock(self, _: Pod) -> None:
-        """`kubectl delete`. Where nobody may create, somebody puts the bare object there again, later."""
+        """`kubectl delete`. Where replicas may not create, an operator puts the bare object there again, later."""
         world, name = self.world, self.world.settings(1).names.lock
         world.holds.deleted = True
         servers = [world.api.documents, world.leases] if world.multi else [world.api.documents]

@@ -1,4 +1,4 @@
-"""The world of one history: servers, pods, and somebody who makes things go wrong; every write is looked at as it lands."""
+"""The world of one history: servers, pods, and troubles; every write is looked at as it lands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class World:
     run_number: int = 1
     stale: int = 0
     calm: bool = False
-    #: Whether the lock's object, when there is none with content, is there for whoever has no right to create one.
+    #: Whether the lock's object, when there is none with content, is there for replicas without the right to create one.
     bare: bool = True
     over: bool = False
     failure: str = "the script failed"  # what a script says that does
@@ -189,20 +189,20 @@ class World:
             self.holds.broken.append(f"an outage took the lead from {before}: now {self.checkpoint.last_token}")
 
     async def _another_commits(self) -> None:
-        """As soon as another token has committed, the next one dies; nobody waits for longer than two leases."""
+        """As soon as another token has committed, the next one dies; the wait is two leases at most."""
         before, until = self.checkpoint.last_token, self.loop.now + 2 * self.profile.lease
         while self.checkpoint.last_token == before and self.loop.now < until:  # noqa: ASYNC110 - here time costs nothing
             await asyncio.sleep(0.1)
 
     def _soon(self) -> float:
-        """Within how many seconds of the calm somebody has to lead."""
+        """Within how many seconds of the calm a replica has to lead."""
         timings = self.profile
         soon = timings.lease + 2 * timings.retry + 4 * timings.request
         # where the lock was deleted its holder's deadline passes first, and then a lease
         return soon + (timings.lease + timings.kill_after if self.holds.deleted else 0.0)
 
     async def _calm_down(self) -> None:
-        """Faults stop, and what was under way lands; then somebody leads and commits, soon."""
+        """Faults stop, and what was under way lands; then a replica leads and commits, soon."""
         self.calm = self.bare = True
         self.trouble = self.fails = 0.0
         self.api.down = self.objects.down = False

@@ -1,4 +1,4 @@
-"""Everything here needs Java: the one that `understudy run` would take, whatever else stands first on the path."""
+"""Everything here needs Java: the one that `understudy run` would take, even if another is first on the path."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Driver:
         return [line for line in self.log() if all(line[name] == value for name, value in fields.items())]
 
     def stop(self) -> None:
-        """Kills the session: the parent, the JVM, and whatever they started."""
+        """Kills the session: the parent, the JVM, and what they started."""
         gc.collect()  # py4j's finalizers run while there is a JVM to tell, not whenever the collector feels like it
         client = self.gateway._gateway_client
         self.gateway.close()

@@ -118,7 +118,7 @@ def broker(directory: Path) -> Iterator[Broker]:
         "listeners": f"CONTROLLER://{controller},CLIENTS://{client}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,CLIENTS:PLAINTEXT",
         "log.dirs": str(home / "log"),
-        "auto.create.topics.enable": "true",  # as brokers come: whoever asks for a missing topic makes it
+        "auto.create.topics.enable": "true",  # as brokers come: a question for a missing topic makes it
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.replication.factor": "1",

@@ -35,7 +35,7 @@ PATIENCE = 120.0
 
 
 class Rig:
-    """``home`` holds everything; ``said`` every message so far. Leaving the context kills whatever is left."""
+    """``home`` holds everything; ``said`` every message so far. Leaving the context kills what is left."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""``understudy.current()``: the one thing a script may ask, on a standby, in the lead, and where there is nobody else."""
+"""``understudy.current()``: the one thing a script may ask, on a standby, in the lead, and where there is no other replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps for ever: chosen by ``--tune`` where nobody else has, and warned about where nobody has at all."""
+"""What a checkpoint keeps for ever: chosen by ``--tune`` where the user has not, and warned about where neither has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-#: What the rig gives with ``--conf`` is taken back, so that nobody has chosen anything.
+#: What the rig gives with ``--conf`` is taken back, so that nothing is chosen.
 UNSET = f"spark.conf.unset({SHUFFLE!r})\n"
 QUERIES = (
     "def run(name, frame, mode):\n"

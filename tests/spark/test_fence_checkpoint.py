@@ -121,7 +121,7 @@ def test_a_leader_frozen_with_a_file_open_cannot_publish_after_a_takeover(
     seize(tmp_path, token(6))
     if overwrite:
         file.write_bytes(b"the new leader's")
-    one.thaw()  # nobody has told its gate anything: the claim alone must stop it
+    one.thaw()  # its gate was told nothing: the claim alone must stop it
     with pytest.raises(Py4JJavaError) as error:
         out.close()
     assert refusal(error.value) == LOST

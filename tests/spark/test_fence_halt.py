@@ -38,7 +38,7 @@ def stays(one: Driver, seconds: float = 0.6) -> bool:
 
 
 def test_at_the_kill_deadline_a_busy_driver_and_its_whole_session_end(tmp_path: Path) -> None:
-    """Nobody writes the gate again after the grant: the supervisor is frozen, or dead."""
+    """The gate is not written again after the grant: the supervisor is frozen, or dead."""
     with driver(tmp_path) as one:
         # a worker that has left the process group and lost its parent: only its session still says whose it is
         script = "import os, time; os.setpgid(0, 0); os.fork() and os._exit(0); "
@@ -103,7 +103,7 @@ def test_a_parked_driver_that_only_looks_at_its_gate_lives(tmp_path: Path) -> No
             if longest < 0.010:
                 assert alive(one.pid)
                 return
-        # This process was descheduled while it counted as busy: nobody can tell that from user code that runs.
+        # This process was descheduled while it counted as busy: it looks the same as user code that runs.
     pytest.fail("this machine is too busy to flicker")
 
 
@@ -156,7 +156,7 @@ def test_a_parked_write_is_never_published(tmp_path: Path) -> None:
 
 
 def test_an_adopting_process_is_not_taken_for_the_driver(tmp_path: Path) -> None:
-    """When the driver's Python has died, the JVM's parent is whoever adopts orphans here: it must survive the halt."""
+    """When the driver's Python has died, the JVM's parent is the reaper of orphans here: it must survive the halt."""
     with driver(tmp_path) as one:
         os.kill(one.process.pid, 9)
         one.process.wait()

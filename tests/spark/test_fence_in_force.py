@@ -1,4 +1,4 @@
-"""The fence is in force whatever a script, its files and its environment say of Spark's settings; or the run is refused."""
+"""The fence is in force even if a script, its files and its environment change Spark's settings; or the run is refused."""
 
 from __future__ import annotations
 

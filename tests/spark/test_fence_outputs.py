@@ -50,7 +50,7 @@ def test_two_jobs_append_to_one_directory_in_turn(pair: tuple[Driver, Driver], t
     for each, job in zip(pair, ("j", "k"), strict=True):
         assert [claim["holder"] for claim in claim_files(out, OUTPUTS / "c" / job).values()] == [each.holder]
         assert each.logged(path=str(out), outcome="refused") == []
-    assert claim_files(out) == {}, "nobody has claimed the directory as a whole"
+    assert claim_files(out) == {}, "the directory as a whole is not claimed"
 
 
 @pytest.mark.parametrize("below", [OURS, Path("_understudy")])  # the latter as a release before had it

@@ -89,7 +89,7 @@ def test_of_sixteen_writers_of_one_entry_exactly_one_wins(one: Driver, root: str
             outcomes = list(pool.map(closes, streams))
         won = [number for number, outcome in enumerate(outcomes) if outcome == ""]
         assert len(won) <= 1
-        if set(outcomes) <= {"", EXISTS}:  # on a busy machine a write may time out, and nobody knows then who won
+        if set(outcomes) <= {"", EXISTS}:  # on a busy machine a write may time out, and then the winner is unknown
             assert len(won) == 1
         if won:
             assert stored(one, path).read_bytes() == b"%d" % won[0]

@@ -1,4 +1,4 @@
-"""A batch whose sink asks no gate keeps the driver busy: its tasks write on whatever the gate says, so it is never parked."""
+"""A batch whose sink asks no gate keeps the driver busy: its tasks write on with a closed gate, so it is never parked."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_one_whose_sink_is_gated_counts_for_nothing(one: Driver, tmp_path: Path)
 
 
 def test_one_that_a_predecessor_left_behind_counts_until_it_is_committed(one: Driver, tmp_path: Path) -> None:
-    """It is run again from its offsets, which nobody writes again."""
+    """It is run again from its offsets, which are not written again."""
     for file in ("offsets/0", "offsets/1", "commits/0"):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("v1\n{}")
@@ -95,7 +95,7 @@ def test_offsets_that_were_never_published_are_no_batch(one: Driver, tmp_path: P
 
 
 def test_one_whose_offsets_a_predecessor_wrote_late_counts_until_it_is_committed(one: Driver, tmp_path: Path) -> None:
-    """Its query is begun again and runs it from those offsets: nobody writes them, and nothing is claimed."""
+    """Its query is begun again and runs it from those offsets: they are not written, and nothing is claimed."""
     ungated(one, tmp_path)
     until(lambda: activity(one) == 0)
     stream = one.open(tmp_path / "offsets" / "0")

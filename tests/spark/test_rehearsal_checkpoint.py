@@ -136,7 +136,7 @@ def test_a_batch_that_only_drops_old_state_is_passed_over_for_one_that_read_rows
 
 
 def test_what_the_leader_has_written_since_is_not_looked_at(stage: Stage) -> None:
-    """A batch in flight, half of it there: entries nobody could read must not matter."""
+    """A batch in flight, half of it there: unreadable entries must not matter."""
     stage.feed(2)
     stage.lead(stage.writer(stateless))
     last = numbers(stage.checkpoint / "commits")[-1]

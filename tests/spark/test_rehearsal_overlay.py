@@ -133,7 +133,7 @@ def test_writes_renames_and_deletes_stay_in_scratch(view: View) -> None:
     assert view.fs.delete(view.path("sources"), True)
     assert not view.fs.exists(view.path("sources/0"))
     assert view.fs.mkdirs(view.path("sources/0"))
-    assert view.names("sources/0") == set(), "a directory made anew starts empty"
+    assert view.names("sources/0") == set(), "a directory that was made again starts empty"
     view.write("state/0/0/77.delta", "new")
     assert "77.delta" in view.names("state/0/0")
 

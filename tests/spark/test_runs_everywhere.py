@@ -69,7 +69,7 @@ def test_what_is_written_past_pyspark_is_not_held_and_is_stopped_by_the_fence(tm
     )
     with Rig(tmp_path, script) as rig:
         rig.until(rig.output, "writes")
-        time.sleep(3)  # nobody says that it waits: it is held by the fence, which knows no lines of scripts
+        time.sleep(3)  # it does not say that it waits: it is held by the fence, which knows no lines of scripts
         assert "written" not in rig.text()
         assert not list((tmp_path / "past").glob("*.parquet"))
         rig.lead()

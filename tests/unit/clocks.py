@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Hands:
-    """A clock that a test sets by hand, in seconds. Nobody may sleep by it."""
+    """A clock that a test sets by hand, in seconds. Sleeping by it is an error."""
 
     at: float = 5000.0
 

@@ -93,7 +93,7 @@ class Lock:
     revisions: itertools.count[int] = field(default_factory=lambda: itertools.count(100))
 
     def put(self, new: Document | None) -> None:
-        """An operator's hand: a new revision, whoever held what."""
+        """An operator's hand: a new revision, without regard to its holder."""
         self.unreadable = ""
         self.standing = None if new is None else replace(new, revision=f"r{next(self.revisions)}")
 
@@ -153,7 +153,7 @@ class Replica:
         self.state = State(Rules(NAME, self.holder, self.timings, "g1"))
 
     def hear(self, *observations: Observation) -> Replica:
-        """Hear, and whatever follows from it at this moment."""
+        """Hear, and everything that follows from it at this moment."""
         for observation in observations:
             self.state, actions = decide(self.state, observation, self.now)
             self.done += actions
@@ -235,7 +235,7 @@ def together(replicas: Iterable[Replica], now: float) -> None:
             replica.now = max(replica.now, at)
         awake[first].hear(Tick())
     else:
-        raise AssertionError("the core ticks without end: somebody's wakes_at stands still")
+        raise AssertionError("the core ticks without end: a wakes_at stands still")
     for replica in alive:
         replica.now = now
         if not replica.frozen:

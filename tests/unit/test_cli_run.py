@@ -168,7 +168,7 @@ class Stopped:
 @pytest.mark.parametrize(
     ("successor", "in_a_pod", "lingers"),
     [("next", True, True), ("next", False, False), (None, True, False)],
-    ids=["handed over in a pod", "handed over elsewhere", "nobody to hand over to"],
+    ids=["handed over in a pod", "handed over elsewhere", "no successor"],
 )
 def test_a_leaders_pod_outlives_its_handover(
     monkeypatch: pytest.MonkeyPatch, successor: str | None, *, in_a_pod: bool, lingers: bool

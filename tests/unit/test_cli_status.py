@@ -137,7 +137,7 @@ async def _with_kubeconfig(tmp_path: Path, address: str, words: tuple[str, ...])
 
 
 def configmap(name: str) -> dict[str, Any]:
-    """As the bundle makes it: nobody has written into it."""
+    """As the bundle makes it: it has not been written yet."""
     labels = {"understudy.dev/cluster": name.removesuffix("-replicas")}
     return {"metadata": {"name": name, "uid": "1", "resourceVersion": "1", "labels": labels}}
 

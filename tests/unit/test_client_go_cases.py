@@ -68,7 +68,7 @@ def test_acquire_from_led_unacked_object() -> None:
 
 
 def test_acquire_from_empty_led_acked_object() -> None:
-    """However lately it was seen: nobody holds it."""
+    """However lately it was seen: it has no holder."""
     took(ready("baz", led_by("")).hear(Tick()))
 
 
@@ -136,7 +136,7 @@ def test_release_acquired_lock_from_no_object() -> None:
 
 
 def test_release_method_calls_get() -> None:
-    """Somebody changed a label meanwhile: the release is made on what stands there now."""
+    """A label has changed meanwhile: the release is made on what stands there now."""
     baz = leading("baz")
     assert baz.lock.standing is not None
     baz.lock.put(replace(baz.lock.standing, labels={"theirs": "1"}))
@@ -149,7 +149,7 @@ def test_release_method_calls_get() -> None:
 def test_release_acquired_lock_on_cancellation_of_update(lost: str) -> None:
     baz = leading("baz")
     baz.faults = [lost]
-    baz.after(TIMINGS.retry)  # a renewal nobody answers
+    baz.after(TIMINGS.retry)  # a renewal without an answer
     baz.hear(StopAsked(), ReleaseAsked(None)).after(2 * TIMINGS.retry)
     released(baz)
     assert baz.role() is Role.STOPPED
@@ -158,7 +158,7 @@ def test_release_acquired_lock_on_cancellation_of_update(lost: str) -> None:
 def test_release_acquired_lock_on_cancellation_of_get() -> None:
     baz = leading("baz")
     baz.faults, baz.deaf = ["lost-request"], True
-    baz.after(2 * TIMINGS.retry)  # a renewal, and a read after it, nobody answers
+    baz.after(2 * TIMINGS.retry)  # a renewal, and a read after it, without an answer
     baz.deaf = False
     baz.hear(StopAsked(), ReleaseAsked(None)).after(2 * TIMINGS.retry)
     released(baz)
@@ -196,7 +196,7 @@ def test_exercise_fast_path_after_lock_acquired() -> None:
 
 
 def test_fallback_to_slow_path_after_fast_path_fails() -> None:
-    """Refused by a revision that somebody else made: the refusal shows it, and the next renewal is made on that."""
+    """Refused by another writer's revision: the refusal shows it, and the next renewal is made on that."""
     baz = leading("baz")
     assert baz.lock.standing is not None
     baz.lock.put(replace(baz.lock.standing, labels={"theirs": "1"}))
@@ -220,7 +220,7 @@ def test_the_state_that_is_looked_at_is_never_half_made() -> None:
 
 
 def test_an_object_that_is_no_lease_of_ours_is_no_document() -> None:
-    """TestGet: what exists and says nothing is as good as not there, to whoever asks who leads."""
+    """TestGet: what exists and says nothing is as good as not there, for a question who leads."""
     store = KubernetesDocumentStore(None, LeaseShape())  # type: ignore[arg-type]
     stored = {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": {}}
     found: Document | None = store._document("lock", stored)

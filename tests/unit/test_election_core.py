@@ -343,7 +343,7 @@ def test_a_standby_contends_again_once_the_lock_is_readable() -> None:
 def test_a_missing_or_emptied_lock_is_not_free_while_a_floor_exists_and_is_taken_above_it_after_a_lease(
     standing: Document | None,
 ) -> None:
-    """Its living holder writes it again before; a lock that nobody can ever take again would end the job for good."""
+    """Its living holder writes it again before; a lock that can never be taken again would end the job for good."""
     replica = ready("a", Lock(standing), floor=7).after(LEASE - 0.1)
 
     assert replica.sent == []
@@ -498,7 +498,7 @@ def test_an_acquire_that_landed_unanswered_is_recognised_and_won_again_at_once()
     replica.faults = ["lost-answer"]
     replica.after(RETRY)
 
-    assert replica.epochs == [9]  # nobody was ever told of 8
+    assert replica.epochs == [9]  # 8 was never told
     assert replica.lock.epoch == 9
 
 
@@ -628,7 +628,7 @@ def test_the_core_never_changes_the_state_it_was_given() -> None:
 
 
 def test_a_create_of_ones_own_that_landed_late_is_waited_for_as_any_holder_is() -> None:
-    """It says that nobody leads by *it*; between the deletion of one lock and its landing another replica may have begun to lead."""
+    """It says that no replica leads by *it*; between the deletion of one lock and its landing another replica may have begun to lead."""
     state, _ = decide(ready().state, Seen(sight_of(None)), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)

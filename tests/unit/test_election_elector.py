@@ -350,7 +350,7 @@ def test_the_floor_is_asked_freshly_for_every_acquire_and_what_changes_meanwhile
 
         async def floor() -> int:
             asked.append(1)
-            if len(asked) == 1:  # somebody else is faster, while we ask
+            if len(asked) == 1:  # another replica is faster, while we ask
                 rival = join(server, "b")
                 await rival.until(Role.LEADING)
             return 0

@@ -1,7 +1,7 @@
 """Random short histories of real electors under faults. What must hold in every one of them:
 
 - no two gates are ever open at once;
-- epochs grow with every grant, whatever happens to the lock;
+- epochs grow with every grant, even if the lock is deleted or restored;
 - when the faults stop, exactly one leads soon.
 
 Replay a failure with ``HISTORY=<seed> pytest tests/unit/test_election_histories.py``; ``HISTORIES=<n>`` runs more of them.
@@ -27,7 +27,7 @@ from understudy.errors import DocumentError
 _COUNT = int(os.environ.get("HISTORIES", "30"))
 _SEEDS = [int(os.environ["HISTORY"])] if "HISTORY" in os.environ else list(range(_COUNT))
 
-#: Within this many seconds after the last fault somebody leads: two waits of a lease (an outage may restart one) and requests.
+#: Within this many seconds after the last fault a replica leads: two waits of a lease (an outage may restart one) and requests.
 _SOON = 2 * FAST.lease + 6 * FAST.retry + 6 * FAST.request
 
 

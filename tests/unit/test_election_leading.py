@@ -271,7 +271,7 @@ def test_a_leader_that_can_read_but_not_write_parks_and_reopens() -> None:
 
 
 def test_past_the_deadline_a_record_somebody_put_back_does_not_reopen_the_gate() -> None:
-    """Another leader may have come and gone, and a backup been restored: only the very revision proves that nobody did."""
+    """Another leader may have come and gone, and a backup been restored: only the very revision proves that none did."""
     replica = leading()
     replica.cut = True
     replica.after(LEASE)

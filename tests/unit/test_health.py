@@ -141,7 +141,7 @@ def test_refused_writes_and_commits_are_counted_over_all_drivers_of_a_replica(tm
 
 
 def test_a_page_that_was_torn_for_good_says_what_it_said_before(tmp_path: Path) -> None:
-    """Its writer was killed in the middle: the counts of a dead driver stay, and nobody waits for it."""
+    """Its writer was killed in the middle: the counts of a dead driver stay, and its page is not waited for."""
     torn = counters(tmp_path / "page", refused=2, committed_ms=1000)
     before = torn.read()
     with (tmp_path / "page").open("r+b") as out:

@@ -339,7 +339,7 @@ def test_roots_are_kept_of_the_newest_two_tokens_that_claimed_any() -> None:
 
         assert await attempt(1, ("/old",), ("/first", "/old")) == ("/first", "/old")
         assert await attempt(1, ("/first",)) == ("/first", "/old")
-        assert await attempt(2) == ("/first", "/old"), "whoever claims nothing makes nothing drop out"
+        assert await attempt(2) == ("/first", "/old"), "a claim of nothing makes nothing drop out"
         assert await attempt(3, ("/first",), ("/first", "/second")) == ("/first", "/second")
         assert await attempt(4, ()) == ("/first", "/second")
 
@@ -369,7 +369,7 @@ def test_a_generation_whose_script_has_not_come_up_keeps_no_earlier_one_from_lea
     async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
         good, bad = Generation(1, "good"), Generation(2, "bad")
         first = await jobs.begin_attempt(1, "a", known(0), good, came_up=False)
-        assert first.generation == good, "the first there ever is has nobody to give way to"
+        assert first.generation == good, "the first there ever is gives way to none"
         failing = await jobs.begin_attempt(2, "b", known(1), bad, came_up=False)
         assert failing.generation == good
         again = await jobs.begin_attempt(3, "a", known(2), good)

@@ -197,5 +197,5 @@ def test_the_deletion_of_the_own_pod_is_told_once_so_is_the_leaders_and_that_of_
 
 @pytest.mark.parametrize("error", [ValueError("half a line"), KeyError("object"), DocumentError("torn"), OSError()])
 def test_a_watch_that_breaks_begins_again(error: Exception) -> None:
-    """Whatever a proxy sends: without the kubelet's word every takeover waits for a lease."""
+    """If a proxy sends anything else: without the kubelet's word every takeover waits for a lease."""
     assert told(Broken(error), within=1.6) == ([HOLDER], [])

@@ -132,7 +132,7 @@ def test_a_fleet_that_went_back_to_one_kind_and_comes_again_finds_the_lock_free_
 
 
 def test_a_first_half_won_in_vain_is_given_back() -> None:
-    """Somebody takes the second between our two writes: whoever waits for the first must not wait for us."""
+    """Another replica takes the second between our two writes: a waiter for the first must not wait for us."""
 
     async def run() -> None:
         fleet = Fleet()

@@ -25,7 +25,7 @@ def test_processes_come_in_the_order_of_their_age() -> None:
 
 
 def test_a_child_that_the_jvm_has_just_forked_is_not_taken_for_it() -> None:
-    """Its command line is still the JVM's, and its number may be lower: numbers begin anew at the highest."""
+    """Its command line is still the JVM's, and its number may be lower: numbers start over after the highest."""
     supervisor = Process(900, 1, 900, "S", 10, "understudy run job.py")
     driver = Process(910, 900, 910, "S", 11, "python -m understudy.driver")
     jvm = Process(30_000, 910, 910, "S", 12, JVM)

@@ -37,7 +37,7 @@ def hook() -> ModuleType:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a build needs of this one, with sources of a fence that nobody has built."""
+    """What a build needs of this one, with sources of a fence that was never built."""
     root = tmp_path / "checkout"
     root.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CHANGELOG.md"):

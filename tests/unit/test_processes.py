@@ -125,7 +125,7 @@ def test_whoever_waits_for_a_death_learns_of_it_when_the_last_process_is_gone_an
     time.sleep(0.1)  # both wait in the kernel by now; if not, they just learn it later
     second = spawn(f"{JOIN}({str(alive.path)!r}); print(flush=True); {SLEEP}")
     assert second.stdout is not None
-    assert second.stdout.readline() == b"\n"  # those who wait keep nobody from joining
+    assert second.stdout.readline() == b"\n"  # those who wait do not keep others from joining
     first.kill()
     with pytest.raises(queue.Empty):
         heard.get(timeout=0.2)

@@ -65,7 +65,7 @@ def test_that_events_cannot_be_written_is_said_once() -> None:
 
 
 def test_what_is_announced_is_said_somewhere() -> None:
-    """A sentence that was renamed would be an Event nobody ever sees."""
+    """A sentence that was renamed would be an Event that is never seen."""
     source = "".join(
         path.read_text() for path in Path(understudy.__file__).parent.rglob("*.py") if path.name != "recorder.py"
     )

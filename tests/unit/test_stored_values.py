@@ -1,4 +1,4 @@
-"""Whatever stands in a document, reading it gives what was written or ``DocumentUnreadable``: never a crash, never "nothing there"."""
+"""Reading a document gives what was written or ``DocumentUnreadable``: never a crash, never "nothing there"."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_entry_of_a_replica_that_cannot_be_read_is_left_out_and_nothing_else(
 
 
 def test_entries_of_older_and_newer_images_are_read() -> None:
-    """One does not say how many queries it knows, and the other says something that nobody has heard of yet."""
+    """One does not say how many queries it knows, and the other says something unknown."""
     body = asdict(replace(REPLICA, queries=3))
     older = {name: value for name, value in body.items() if name != "queries"}
     assert Replica.decode(codec.encode("replica", 1, older)) == replace(REPLICA, queries=0)

@@ -1,4 +1,4 @@
-"""A driver's own directories: they end with their owner, and nobody removes a living one's."""
+"""A driver's own directories: they end with their owner, and those of a living one are not removed."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ EXHIBITS = (
         {"added": files("out/added")},
         how="",
         claim=REPEATED,
-        why="a job that dies before its end is run again from its first line, as whoever restarts it does",
+        why="a job that dies before its end is run again from its first line, as a restart by hand does",
         ends=True,
     ),
     _one("polling", "while q.isActive, lastProgress", "polling", "polling", ends=True, told_by="in/stop"),

@@ -34,7 +34,7 @@ HOOKS = Path(__file__).parents[3] / "hooks"
 CLUSTER = "zoo"
 
 #: Small. Each trial adds what makes a JVM quick to start: two of three do nothing but rehearse, and all share two cores. After each
-#: kill one compiles its code anew, for which the second compiler takes half of all the time, and is never done.
+#: kill one compiles its code again, for which the second compiler takes half of all the time, and is never done.
 SPARK = shlex.split(
     "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 )
@@ -45,7 +45,7 @@ _TOPICS = {"plain": "out-plain", "played": "out-played"}
 #: Who is killed, and how.
 KINDS = ("jvm", "driver", "supervisor", "tree", "sigterm")
 
-#: Whatever takes longer than this has failed, in seconds.
+#: A step that takes longer than this has failed, in seconds.
 PATIENCE = 150.0
 #: The same for everything at once, from the first batch on, in a cold JVM.
 PLAINLY = 600.0
@@ -110,7 +110,7 @@ class Trial:
         self._fence = FenceLog(home / "ha" / CLUSTER / "log")
 
     def run(self, times: int) -> Outcome:
-        """Raises ``Failed`` when somebody does not come to an end; what the sinks hold is told in the outcome."""
+        """Raises ``Failed`` when a process does not come to an end; what the sinks hold is told in the outcome."""
         with ExitStack() as held:
             if self.exhibit.messages:
                 self._broker = held.enter_context(kafka.broker(self.home))
