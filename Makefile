@@ -77,12 +77,12 @@ test:
 	@tools/setup.sh jar spark43 s3 kafka connectors
 	$(PYTHON) -m pytest -m 'not long' $(ARGS)
 	@# Those that matter for another Spark line, in an environment that has it.
-	.venv-4.3/bin/python -m pytest tests/spark -m 'spark43 and not long'
+	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
 	@tools/setup.sh jar spark43 s3 kafka connectors
 	$(PYTHON) -m pytest $(ARGS)
-	.venv-4.3/bin/python -m pytest tests/spark -m spark43
+	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
 
 e2e: setup
 	@$(PYTHON) -m e2e $(ARGS)
