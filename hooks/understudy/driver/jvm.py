@@ -15,7 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from understudy.clock import Instant, instant
 from understudy.driver import workers
 from understudy.driver.fence_check import fence_class
-from understudy.driver.last_words import LastWords, for_good, last_words
+from understudy.driver.startup_output import StartupOutput, is_permanent, reason_in
 from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
 from understudy.processes import die_with_parent
@@ -54,20 +54,20 @@ def refuse_connect(where: str) -> EnvironmentProblem:
     )
 
 
-def launched(spec: DriverSpec, words: list[LastWords], launch: Callable[[], Any]) -> Any:
-    """The gateway of a JVM that ``launch`` starts. ``words`` gets what that JVM writes to standard error until it has started."""
+def launched(spec: DriverSpec, outputs: list[StartupOutput], launch: Callable[[], Any]) -> Any:
+    """The gateway of a JVM that ``launch`` starts. ``outputs`` are the pipes of its standard error, read here until it has started."""
     given = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec, given or "")
-    words.clear()
+    outputs.clear()
     try:
         gateway = launch()
     except PySparkRuntimeError as error:
-        raise _not_started(words, error) from error
+        raise _not_started(outputs, error) from error
     finally:
         del os.environ["PYSPARK_SUBMIT_ARGS"]
         if given is not None:
             os.environ["PYSPARK_SUBMIT_ARGS"] = given
-    for each in words:
+    for each in outputs:
         each.started()
     return gateway
 
@@ -86,7 +86,7 @@ def refuse_other_jvms() -> None:
         )
 
 
-def popen_class(alive: int, fence_jar: str, words: list[LastWords]) -> type:
+def popen_class(alive: int, fence_jar: str, outputs: list[StartupOutput]) -> type:
     def last_breath(parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent()
@@ -99,15 +99,15 @@ def popen_class(alive: int, fence_jar: str, words: list[LastWords]) -> type:
         def __init__(self, command: Any, **options: Any) -> None:
             options["preexec_fn"] = partial(last_breath, os.getpid())
             options["env"] = jvm_environment(options["env"], fence_jar)
-            said = None
+            output = None
             if options.get("stderr") is None:
-                said = LastWords()
-                words.append(said)
-                options["stderr"] = said.descriptor
+                output = StartupOutput()
+                outputs.append(output)
+                options["stderr"] = output.descriptor
             start = partial(super().__init__, command, pass_fds=(alive,), **options)
             from_lasting_thread(start)  # the script may ask for its session in a thread that ends
-            if said is not None:
-                said.begin()
+            if output is not None:
+                output.begin()
 
     return Popen
 
@@ -137,16 +137,16 @@ def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str
     }
 
 
-def _not_started(said: list[LastWords], error: Exception) -> Exception:
-    lines = [line for each in said for line in each.said()]
-    words = last_words(lines) or str(error)
-    if for_good("\n".join(lines)):
+def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:
+    lines = [line for each in outputs for line in each.lines()]
+    reason = reason_in(lines) or str(error)
+    if is_permanent("\n".join(lines)):
         return EnvironmentProblem(
-            f"the JVM does not start: {words}",
+            f"the JVM does not start: {reason}",
             where="spark-submit",
             remedy="Change the option or setting that it names",
         )
-    return RuntimeError(f"the JVM did not start: {words}")
+    return RuntimeError(f"the JVM did not start: {reason}")
 
 
 def compare_clocks(read_jvm: Callable[[], Instant]) -> None:

@@ -1,4 +1,4 @@
-"""Where a streaming query writes, as its writer and the catalog say."""
+"""Where a streaming query writes, according to its writer and the catalog."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Ungated(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """What a writer says of itself. ``options`` have their keys in lower case."""
+    """A writer's sink. ``options`` have their keys in lower case."""
 
     kind: str
     options: dict[str, str]

@@ -17,10 +17,10 @@ _OF_THE_SESSION = frozenset(
     "SetCommand ResetCommand SetCatalogAndNamespace SetNamespaceCommand SetCatalogCommand AddJarsCommand AddFilesCommand"
     " AddArchivesCommand CreateViewCommand CreateTempViewUsing CreateVariable SetVariable DropVariable".split()
 )
-#: Commands that do one or the other, and say so themselves.
+#: Commands that do one or the other, as their plans tell.
 _MAY_BE_TEMPORARY = frozenset(("CreateFunctionCommand", "CreateSQLFunctionCommand", "DropFunctionCommand"))
 
-#: Plans that change something, or may, and are no commands. Nobody knows what a procedure does, or a text made up at run time.
+#: Plans that change something, or may, and are no commands: what a procedure does is not known, nor a text made at run time.
 _CHANGES = frozenset(
     "InsertIntoStatement UnresolvedInsert InsertIntoDir MergeIntoTable Call UnresolvedExecuteImmediate".split()
 )

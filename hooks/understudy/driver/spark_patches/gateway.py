@@ -9,9 +9,9 @@ from typing import Any
 from understudy.driver import workers
 from understudy.driver.fence_check import FenceCheck
 from understudy.driver.jvm import attach, launched, popen_class, refuse_other_jvms
-from understudy.driver.last_words import LastWords
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import CONTEXT
+from understudy.driver.startup_output import StartupOutput
 from understudy.protocol.driver_spec import DriverSpec
 
 
@@ -29,11 +29,11 @@ def replace_gateway(
     """
     refuse_other_jvms()
     workers.name_python(spec.submit, os.environ)
-    words: list[LastWords] = []  # of the last start
+    outputs: list[StartupOutput] = []  # of the last start
 
     def launches(stock: Callable[..., Any]) -> Callable[..., Any]:
         def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
-            gateway = launched(spec, words, lambda: stock(conf, popen_kwargs))
+            gateway = launched(spec, outputs, lambda: stock(conf, popen_kwargs))
             attach(gateway, spec)
             check.attached(gateway)
             attached(gateway)
@@ -52,6 +52,6 @@ def replace_gateway(
 
         return check.refusing(initialize_context)
 
-    patches.replace("pyspark.java_gateway:Popen", lambda _: popen_class(alive, spec.fence_jar, words))
+    patches.replace("pyspark.java_gateway:Popen", lambda _: popen_class(alive, spec.fence_jar, outputs))
     patches.replace("pyspark.core.context:launch_gateway", launches)
     patches.replace(f"{CONTEXT}._initialize_context", initializes)

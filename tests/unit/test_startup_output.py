@@ -6,15 +6,15 @@ import subprocess
 
 import pytest
 
-from understudy.driver.last_words import LastWords, for_good, last_words
+from understudy.driver.startup_output import StartupOutput, is_permanent, reason_in
 
 
 def said(script: str) -> list[str]:
-    words = LastWords()
+    words = StartupOutput()
     with subprocess.Popen(["sh", "-c", script], stderr=words.descriptor) as process:
         words.begin()
         process.wait()
-    return words.said()
+    return words.lines()
 
 
 def test_the_last_lines_of_a_process_that_ends_are_kept_and_copied(capfd: pytest.CaptureFixture[str]) -> None:
@@ -25,7 +25,7 @@ def test_the_last_lines_of_a_process_that_ends_are_kept_and_copied(capfd: pytest
 
 
 def test_what_a_process_says_after_its_start_still_arrives(capfd: pytest.CaptureFixture[str]) -> None:
-    words = LastWords()
+    words = StartupOutput()
     with subprocess.Popen(
         ["sh", "-c", "echo early >&2; read go; echo late >&2"], stdin=-1, stderr=words.descriptor
     ) as one:
@@ -48,9 +48,9 @@ def test_one_line_is_told_without_frames_and_what_every_spark_says() -> None:
         "\t... 3 more",
         "Caused by: x ",
     ]
-    assert last_words(lines) == "Exception in thread; Caused by: x"
-    assert len(last_words(["x" * 10_000])) < 2_000
-    assert last_words([]) == ""
+    assert reason_in(lines) == "Exception in thread; Caused by: x"
+    assert len(reason_in(["x" * 10_000])) < 2_000
+    assert reason_in([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_one_line_is_told_without_frames_and_what_every_spark_says() -> None:
 def test_what_comes_of_the_command_line_comes_again_and_what_memory_or_a_network_lacks_may_not(
     words: str, always: bool
 ) -> None:
-    assert for_good(words) is always
+    assert is_permanent(words) is always

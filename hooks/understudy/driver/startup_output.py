@@ -1,4 +1,4 @@
-"""What a JVM says before it fails to start: copied to our standard error, and its last lines kept until it has started."""
+"""What a JVM writes before it fails to start: copied to the driver's standard error, its last lines kept until it has started."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _LONGEST = 1200
 #: Seconds between two looks at whether the JVM has started.
 _LOOK = 0.05
 
-#: Stack frames, what every Spark says, and what its log calls less than an error.
+#: Stack frames, lines that every Spark writes, and log lines below an error.
 _NOISE = re.compile(
     r"^(\s*$|\s+at |\s+\.\.\. |WARNING: Using incubator|Using Spark's default log4j|[\d/-]+ [\d:.]+ (WARN|INFO|DEBUG) )"
 )
 
 #: What comes of the command line, the files it names, or a port that another program has, and comes again at every start. Memory
 #: that is short, a repository or a store out of reach may get better, and so may what is not known here.
-_FOR_GOOD = re.compile(
+_PERMANENT = re.compile(
     r"Unrecognized (VM )?option"
     r"|Invalid (maximum|initial) heap size|Conflicting collector combinations|Multiple garbage collectors selected"
     r"|Could not find or load main class|ClassNotFoundException|NoClassDefFoundError|UnsupportedClassVersionError"
@@ -37,18 +37,18 @@ _FOR_GOOD = re.compile(
 )
 
 
-def for_good(words: str) -> bool:
-    """Whether a JVM that ended with these words ends so whenever it is started."""
-    return _FOR_GOOD.search(words) is not None
+def is_permanent(output: str) -> bool:
+    """Whether a JVM that ended with this output ends so at every start."""
+    return _PERMANENT.search(output) is not None
 
 
-def last_words(lines: list[str]) -> str:
-    """One line of the last ones that say something."""
+def reason_in(lines: list[str]) -> str:
+    """The last lines that are not noise, as one line."""
     told = [line.strip() for line in lines if not _NOISE.search(line)]
     return "; ".join(told[-_TOLD:])[-_LONGEST:]
 
 
-class LastWords:
+class StartupOutput:
     """A pipe for a JVM's standard error: ``descriptor`` is the JVM's end.
 
     Read by a thread here until ``started``, and by ``cat`` from then on: what a JVM logs must not wait for a thread of Python,
@@ -61,7 +61,7 @@ class LastWords:
         self._rest = b""
         self._started = threading.Event()
         self.copier: subprocess.Popen[bytes] | None = None  # kept: a child that is collected while it runs warns
-        self._thread = threading.Thread(target=self._copy, name="last-words", daemon=True)
+        self._thread = threading.Thread(target=self._copy, name="startup-output", daemon=True)
 
     def begin(self) -> None:
         """After the JVM has its end: ours of that is closed."""
@@ -71,7 +71,7 @@ class LastWords:
     def started(self) -> None:
         self._started.set()
 
-    def said(self) -> list[str]:
+    def lines(self) -> list[str]:
         """All that is kept, once the JVM has ended."""
         self._thread.join(timeout=5)
         return [*self._lines, self._rest.decode(errors="replace")]
