@@ -1,0 +1,160 @@
+"""What a grant does, in which order, and to which queries; without a JVM. With one: ``tests/spark``."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from understudy.driver.query_launcher import start_order
+from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.driver.takeover import Takeover
+from understudy.protocol.gate import State
+from understudy.protocol.messages import Message, StaleSnapshot, Started, Starting
+
+
+class Parts:
+    """A takeover whose parts note what is asked of them, in order."""
+
+    def __init__(self, *, waited: bool = True, executors: int = 0) -> None:
+        self.done: list[str] = []
+        self.standing = State.STANDBY
+        self.queries: list[Any] = []
+        self.ended = threading.Event()
+        self.stale = StaleSnapshotReporter(self.send)
+        parts: dict[str, Any] = {
+            "gate_client": SimpleNamespace(
+                standing=lambda: self.standing, nudge=self.note("nudge"), close_for_good=self.note("close")
+            ),
+            "rehearsals": SimpleNamespace(cancel=self.note("cancel"), waited=waited),
+            "registry": SimpleNamespace(add=self.queries.append, queries=lambda: list(self.queries)),
+            "claims": SimpleNamespace(granted=self.note("granted"), reclaim=self.note("reclaim")),
+            "launcher": SimpleNamespace(claim_and_start=self.start),
+            "recovery": SimpleNamespace(watch=self.note("watch")),
+            "first_commit": SimpleNamespace(report=lambda _: self.ended.set()),
+        }
+        self.takeover = Takeover(**parts, stale_snapshot=self.stale, send=self.send, executors=executors)
+
+    def note(self, what: str) -> Any:
+        return lambda *_: self.done.append(what)
+
+    def start(self, queries: list[Any]) -> float:
+        self.done.append(f"start {len(queries)}")
+        return 0.25
+
+    def send(self, message: Message) -> None:
+        match message:
+            case Starting(queries):
+                self.done.append(f"starting {queries}")
+            case Started(queries, claimed, _):
+                self.done.append(f"started {queries} {claimed}")
+            case other:
+                self.done.append(type(other).__name__)
+
+
+def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -> None:
+    parts = Parts()
+    queries: list[Any] = ["a", "b"]
+    assert [parts.takeover.awaits(query) for query in queries] == [True, True]
+    parts.takeover.granted({})
+    assert parts.ended.wait(10.0)
+    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "start 2", "started 2 0.25", "watch"]
+
+
+def test_a_grant_without_queries_starts_nothing() -> None:
+    parts = Parts()
+    parts.takeover.granted({})
+    assert parts.done == ["granted", "cancel", "nudge"]
+
+
+def test_a_query_that_is_declared_after_the_grant_does_not_wait_for_it_though_the_gate_opens_later() -> None:
+    parts = Parts()
+    parts.takeover.granted({})
+    assert parts.standing is State.STANDBY
+    assert not parts.takeover.awaits("late")  # type: ignore[arg-type]
+    assert parts.queries == []
+
+
+@pytest.mark.parametrize("standing", [State.OPEN, State.CLOSED, State.REVOKED])
+def test_a_driver_that_leads_or_led_lets_no_query_wait_for_a_grant(standing: State) -> None:
+    parts = Parts()
+    parts.standing = standing
+    assert not parts.takeover.awaits("mine")  # type: ignore[arg-type]
+
+
+def test_a_second_grant_claims_again_and_starts_nothing_twice() -> None:
+    parts = Parts()
+    parts.takeover.awaits("a")  # type: ignore[arg-type]
+    parts.takeover.granted({})
+    assert parts.ended.wait(10.0)
+    parts.done.clear()
+    parts.takeover.granted({})
+    assert parts.done == ["granted", "cancel", "nudge", "reclaim"]
+
+
+def test_a_revoked_driver_rehearses_nothing_and_lets_nothing_wait() -> None:
+    parts = Parts()
+    parts.takeover.revoked()
+    assert parts.done == ["cancel", "close"]
+
+
+GONE = RuntimeError("[PATH_NOT_FOUND] Path does not exist: file:/dim")
+
+
+class TestStaleSnapshot:
+    def test_is_reported_once_between_a_takeover_and_its_first_commit(self) -> None:
+        sent: list[Message] = []
+        reporter = StaleSnapshotReporter(sent.append)
+        reporter.report_stale(GONE)
+        assert sent == [], "no takeover yet"
+        reporter.takeover_begins(waited=True)
+        reporter.report_stale(RuntimeError("division by zero"))
+        assert sent == [], "a script that begins now would meet it too"
+        reporter.report_stale(GONE)
+        reporter.report_stale(GONE)
+        assert sent == [StaleSnapshot(f"a file or table is missing: RuntimeError: {GONE}")]
+
+    def test_is_not_reported_after_the_first_commit(self) -> None:
+        sent: list[Message] = []
+        reporter = StaleSnapshotReporter(sent.append)
+        reporter.takeover_begins(waited=True)
+        reporter.committed()
+        reporter.report_stale(GONE)
+        assert sent == []
+
+    def test_is_not_reported_of_a_script_that_waited_for_nothing(self) -> None:
+        parts = Parts(waited=False)
+        parts.takeover.granted({})
+        parts.stale.report_stale(GONE)
+        assert "StaleSnapshot" not in parts.done
+
+
+class Named:
+    """Excludes those that share a letter with it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def excludes(self, other: Named) -> bool:
+        return bool(set(self.name) & set(other.name))
+
+
+@pytest.mark.parametrize(
+    ("queries", "groups"),
+    [
+        ("", []),
+        ("a b c", ["a", "b", "c"]),
+        ("a a b", ["a a", "b"]),
+        ("a b a", ["b", "a a"]),
+        ("a b ab", ["a b ab"]),
+        ("a b c bc", ["a", "b c bc"]),
+        ("ab b a", ["ab b a"]),
+    ],
+)
+def test_queries_that_exclude_each_other_start_in_the_scripts_order_and_others_concurrently(
+    queries: str, groups: list[str]
+) -> None:
+    found = start_order([Named(name) for name in queries.split()])  # type: ignore[misc]
+    assert [" ".join(query.name for query in group) for group in found] == groups
