@@ -1,9 +1,9 @@
-"""A job for a first look: it brings its own input, and writes down once a second how far it has come.
+"""A job for a first look: it generates its input, and records its progress once per second.
 
     python examples/heartbeat.py --output DIR
 
-``--output`` is where the results go, in a file system or an object store (``s3a://bucket/path``): ``beats/`` holds a row for
-every beat, ``checkpoint/`` what Spark needs to go on where it stopped. The beats are numbered, so a lost or repeated one shows.
+``--output`` is the directory of the results, in a file system or an object store (``s3a://bucket/path``): ``beats/`` has a row per
+beat, ``checkpoint/`` is Spark's checkpoint. The beats are numbered, so that a lost or repeated one is visible.
 """
 
 from __future__ import annotations
