@@ -11,6 +11,7 @@
 | ``token`` | the fencing token as one integer | everywhere |
 | ``names`` | labels, annotations and names of objects in the cluster | replicas, bundle, users |
 
-Nothing here opens a file, maps a page or decides; that is for the rooms above. ``tests/vectors`` holds examples of every binary format
-and of the claim, valid and invalid ones, which Python's and Java's tests both read.
+``strict_json`` and ``typed`` read JSON without ambiguities, and check types. Nothing here opens a file, maps a page or waits: that is
+for the rooms above. ``tests/vectors`` holds examples of the pages and of claims, valid and invalid, which the tests of both languages
+read.
 """
