@@ -194,7 +194,7 @@ def main() -> int:
             flights.stop()
         if not findings.problem:
             judge(flights, findings, show)
-        report = findings.report(kinds)
+        report = {**findings.report(kinds), **reports.provenance()}
         reports.write(out / "report.json", report)
         timeline.draw(timeline.collect(flights, findings.takeovers, findings.thawed_at), out / "timeline.png")
         show.verdict(report, findings.thaw_changes, out, time.monotonic() - began)

@@ -1,7 +1,7 @@
 """Writes docs/measured.md from docs/measured/*.json.
 
 python -m bench.measured                        the page alone
-python -m bench.measured 01-takeover-machine    first updates that table from the report of its benchmark, which the table names
+python -m bench.measured 01-takeover-machine    first updates that table from the report of its benchmark or demo, which the table names
 
 A figure without a recorded range says so. A row that a report does not contain keeps its figures, and says when they were taken.
 """
@@ -98,12 +98,26 @@ def tables() -> list[dict[str, Any]]:
 
 
 def updated(table: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
-    """The table with the figures of a report of takeovers (``kinds``, by kind of failure and variant), its date and its machine."""
+    """The table with the figures of a report of takeovers, its date and its machine.
+
+    A benchmark's report has ``kinds``: summaries by kind of failure and variant. The demo's has ``takeovers``: one per kind, by phase.
+    """
+    if "takeovers" in report:
+        found = {each["kind"]: each for each in report["takeovers"]}
+        rows = [_phases(row, found.get(row["kind"], {}), table["columns"]) for row in table["rows"]]
+        return {**table, "date": report["date"], "machine": report["machine"], "rows": rows}
     variants = [column["variant"] for column in table["columns"]]
     rows = [_updated_row(table, row, report["kinds"].get(row["kind"], {}), variants) for row in table["rows"]]
     counts = {each["n"] for by_variant in report["kinds"].values() for each in by_variant.values()}
     trials = f"{'–'.join(str(each) for each in sorted({min(counts), max(counts)}))} per cell"
     return {**table, "date": report["date"], "machine": report["machine"], "trials": trials, "rows": rows}
+
+
+def _phases(
+    row: Mapping[str, Any], takeover: Mapping[str, Any], columns: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    seconds = [takeover.get(column["phase"]) for column in columns]
+    return {**row, "cells": [None if each is None else {"value": each} for each in seconds]}
 
 
 def _updated_row(

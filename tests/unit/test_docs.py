@@ -264,3 +264,15 @@ class TestMeasurements:
             "cells": [{"median": 0.9, "min": 0.8, "max": 1.4}, {"text": "never"}],
         }
         assert (second["date"], second["machine"], second["cells"]) == ("2026-01-01", "old", [{"median": 2.0}, None])
+
+    def test_a_report_of_the_demo_gives_a_takeover_per_row_and_a_phase_per_column(self) -> None:
+        columns = [{"name": "detect", "phase": "detect_s"}, {"name": "sum", "phase": "total_s"}]
+        rows = [{"name": "x", "kind": "jvm", "cells": []}, {"name": "y", "kind": "cut", "cells": []}]
+        takeover = {"kind": "jvm", "epoch": 2, "detect_s": None, "total_s": 1.5}
+
+        found = measured.updated(
+            {"columns": columns, "rows": rows}, {"takeovers": [takeover], "date": "2026-02-02", "machine": "new"}
+        )
+
+        assert (found["date"], found["machine"]) == ("2026-02-02", "new")
+        assert [row["cells"] for row in found["rows"]] == [[None, {"value": 1.5}], [None, None]]
