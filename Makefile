@@ -9,11 +9,11 @@ N ?= 8
 # Histories in `make prove`.
 SEEDS ?= 10000
 KILLS ?= 20
-# What `make image` builds: its name, on what, and what shall not be cut from it (hooks/image/README.md).
+# The image of `make image`: its name, its base, and the parts to keep (hooks/image/README.md).
 IMAGE ?= understudy:dev
 BASE_IMAGE ?=
 KEEP ?=
-# Which stack `make up`, `make down` and `make render` are about: stacks/Pulumi.$(STACK).yaml.
+# The stack of `make up`, `make down` and `make render`: stacks/Pulumi.$(STACK).yaml.
 STACK ?= dev
 # More arguments for pytest, for example: make test ARGS='tests/unit -k token'
 ARGS ?=
@@ -23,22 +23,22 @@ help:
 	@echo 'make test          the tests, on PySpark 4.2, and a few again on 4.3 (at most 25 minutes)'
 	@echo 'make test-all      the same with the long ones'
 	@echo 'make e2e           in a real Kubernetes cluster: the one KUBECONFIG names, else kind, else one on this machine (as root)'
-	@echo 'make e2e-all       the same with every test there is'
+	@echo 'make e2e-all       the same with all tests'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
 	@echo 'make bench-k8s     takeover times in a cluster, against a Deployment of one pod'
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
 	@echo 'make soak          fifty kills at random, then every row compared'
 	@echo 'make hostile       an hour of kills, freezes, full disks and 503s with a small log: rows compared, nothing may grow'
-	@echo 'make zoo           scripts as strangers write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
+	@echo 'make zoo           scripts as users write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
 	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
 	@echo 'make lint          ruff, mypy, import-linter, deptry, shellcheck'
 	@echo 'make format        let ruff rewrite what it can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
 	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
-	@echo 'make load          bring that image into the cluster of the current context (kind, minikube)'
-	@echo 'make up            a stack of the bundle, by pulumi: STACK=dev, or prod, or one of your own (docs/bundle.md)'
-	@echo 'make down          take it down again; what holds data stays (make purge SURE=yes: nothing does)'
+	@echo 'make load          load that image into the cluster of the current context (kind, minikube)'
+	@echo 'make up            deploy a stack of the bundle with pulumi: STACK=dev, prod, or yours (docs/bundle.md)'
+	@echo 'make down          remove it; what holds data stays (make purge SURE=yes removes everything)'
 	@echo 'make render        the manifests of a stack, for Argo CD, Flux or kubectl'
 	@echo 'make lock          write requirements/*.txt again (UPGRADE=1: with the newest versions)'
 	@echo 'make clean         remove what was built; the virtual environments stay'
@@ -76,7 +76,7 @@ demo:
 test:
 	@tools/setup.sh jar spark43 s3 kafka connectors
 	$(PYTHON) -m pytest -m 'not long' $(ARGS)
-	@# Those that matter for another Spark line, in an environment that has it.
+	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
