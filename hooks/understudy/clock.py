@@ -43,11 +43,25 @@ def instant() -> Instant:
     return Instant(time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.clock_gettime_ns(time.CLOCK_MONOTONIC))
 
 
+class HostClock(Clock, Protocol):
+    """All clocks of one machine. ``wall`` is in seconds since 1970, for people and for the records that they read."""
+
+    def instant(self) -> Instant: ...
+
+    def wall(self) -> float: ...
+
+
 class BootClock:
     """The clock of production: ``CLOCK_BOOTTIME``."""
 
     def now(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def instant(self) -> Instant:
+        return instant()
+
+    def wall(self) -> float:
+        return time.time()
 
     async def sleep(self, seconds: float) -> None:
         # asyncio sleeps on CLOCK_MONOTONIC; after a suspend it wakes late, and every decision then reads now() again.

@@ -1,26 +1,52 @@
-"""Every clock and every unique number that production code reads, taken from the simulation instead."""
+"""The clocks of simulated processes."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from unittest import mock
 
 from tests.simulation.loop import SimulatedLoop, current
+from understudy.clock import Instant
 
 #: Second 0 of the world, for people.
 _EPOCH = 1.7e9
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessClock:
+    """The clocks of the process that runs: CLOCK_BOOTTIME and CLOCK_MONOTONIC are its own clock, wall-clock time may be wrong besides.
+
+    Clocks of one machine that disagree are not simulated: the gate compares both, and its own tests do.
+    """
+
+    loop: SimulatedLoop
+
+    def now(self) -> float:
+        return self.loop.time()
+
+    def instant(self) -> Instant:
+        now = int(self.loop.time() * 1e9)
+        return Instant(now, now)
+
+    def wall(self) -> float:
+        process = current()
+        return _EPOCH + self.loop.now + (0.0 if process is None else process.wall_error)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(0.0, seconds))
 
 
 @contextmanager
 def simulated(loop: SimulatedLoop, chance: random.Random) -> Iterator[None]:
     """Within it ``time``, ``uuid`` and ``random`` depend on the seed and the running process alone.
 
-    CLOCK_BOOTTIME and CLOCK_MONOTONIC are the process's own clock; wall-clock time may be wrong besides. Clocks of one machine
-    that disagree are not simulated: the gate compares both, and its own tests do.
+    For other projects' electors, which have no seam for it (``peers.py``). Ours are given a ``ProcessClock``.
     """
 
     def wall() -> float:

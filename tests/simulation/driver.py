@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
-from understudy.clock import instant
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Refused, claim, standing_claim
 from understudy.protocol.claim import Claim
@@ -221,7 +220,7 @@ class SimulatedDriver:
 
     def _look_at(self, process: Any, due_ns: int, view: View) -> None:
         def look() -> None:
-            if self.gate.view is view and view.kill_due(instant(), busy=self.busy):
+            if self.gate.view is view and view.kill_due(self.pod.clock.instant(), busy=self.busy):
                 self.die(_KILLED)
             elif self.gate.view is view and not self.busy and due_ns == view.kill.boottime_ns:
                 self._look_at(process, view.park.boottime_ns, view)
@@ -230,7 +229,7 @@ class SimulatedDriver:
         loop.inside(process, lambda: loop.call_later(max(0.0, due_ns / 1e9 - loop.time()) + 0.001, look))
 
     def _passes(self) -> bool:
-        return self.gate.view.standing(instant()) is State.OPEN
+        return self.gate.view.standing(self.pod.clock.instant()) is State.OPEN
 
     async def _live(self) -> None:
         try:
@@ -296,7 +295,7 @@ class SimulatedDriver:
             own = Claim(token, self.spec.holder, self.spec.cluster, self.spec.job, self.spec.lock_kind)
             await self._admitted(token)
             try:
-                answer = await claim(self._roots, ROOT, own)
+                answer = await claim(self._roots, ROOT, own, self.world.unique)
             except DocumentError:
                 await asyncio.sleep(0.2)
                 continue

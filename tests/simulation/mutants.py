@@ -157,7 +157,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "deadlines count from the sending",
-        ("deadlines-count-from-the-sending", Instead("self._sent_at = instant().boottime_ns / 1e9")),
+        ("deadlines-count-from-the-sending", Instead("self._sent_at = self._instant().boottime_ns / 1e9")),
         by=44,
     ),
     _mutant(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.clocks import ProcessClock
 from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
 from tests.simulation.loop import Process
 from understudy.documents.model import DocumentStore
@@ -103,6 +104,7 @@ class Pod:
         self.offset, self.rate = world.chance.uniform(-500.0, 500.0), world.chance.uniform(0.998, 1.002)
         self.drivers: list[SimulatedDriver] = []
         self.processes: list[Process] = []
+        self.clock = ProcessClock(world.loop)
         self.supervisor = self.process("supervisor")
         self.exit_code: int | None = None
         self.terminating = False
@@ -156,6 +158,9 @@ class Pod:
             evidence,
             close,
             driver_parts=_PARTS,
+            clock=self.clock,
+            unique=world.unique,
+            chance=world.fractions.random,
             workload=world.workload,
             revision=self.revision,
             look_up_revision=look_up,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 from tests.doubles.memory import MemoryServer
 from tests.simulation.checkpoint import COMMITS, Checkpoint
-from tests.simulation.clocks import simulated
 from tests.simulation.failures import Failures
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Process, SimulatedLoop
@@ -57,6 +57,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.plan.seed)
+        #: In the place of the jitter's numbers.
+        self.fractions = random.Random(0)
         storm = self.plan.kind is Kind.STORM
         self.profile: Timings = PROFILES["fast" if storm else self.chance.choice(["fast", "fast", "default"])]
         self.multi = self.plan.multi
@@ -162,6 +164,10 @@ class World:
             self.born += 1
             self.pods.append(Pod(self, self.born, self.revision, run or self.run_number))
 
+    def unique(self) -> str:
+        """In the place of a random UUID."""
+        return uuid.UUID(int=self.chance.getrandbits(128), version=4).hex
+
     def note(self, text: str, who: str = "world") -> None:
         if len(self.trace) < _TRACE:
             self.trace.append(f"{self.loop.now:9.3f} {who} {text}")
@@ -247,10 +253,10 @@ class World:
 
     def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""
-        with simulated(self.loop, self.chance):
-            began = self.loop.now
-            self.loop.run(self._run() if script is None else script(self))
-            self.over = True
+        self.fractions = random.Random(self.chance.getrandbits(64))
+        began = self.loop.now
+        self.loop.run(self._run() if script is None else script(self))
+        self.over = True
         self.holds.broken += self.checkpoint.broken + self.checkpoint.whole()
         self.holds.broken += [f"I9: {problem}" for problem in self.loop.problems]
         turns = sum(process.turns for pod in self.pods for process in pod.processes)

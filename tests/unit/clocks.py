@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+
+from understudy.clock import Instant
 
 
 @dataclass
@@ -13,6 +16,12 @@ class Hands:
 
     def now(self) -> float:
         return self.at
+
+    def instant(self) -> Instant:
+        return Instant(int(self.at * 1e9), int(self.at * 1e9))
+
+    def wall(self) -> float:
+        return time.time()
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError(seconds)

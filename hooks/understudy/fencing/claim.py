@@ -10,14 +10,14 @@ repeats one. ``protocol/claim.py`` describes the JSON.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from understudy.documents import codec
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
+from understudy.documents.nonce import unique
 from understudy.documents.numbered import Numbered
 from understudy.documents.settle import settle
 from understudy.documents.threads import Threads
@@ -83,7 +83,9 @@ def standing_claim(document: Document) -> Claim | None:
     return Claim.from_body(body, where=document.name, revision=document.revision)
 
 
-async def claim(store: DocumentStore, name: str, own: Claim) -> Claimed | Repeated | Refused:
+async def claim(
+    store: DocumentStore, name: str, own: Claim, unique: Callable[[], str] = unique
+) -> Claimed | Repeated | Refused:
     """Claim the document ``name`` (made if it is missing) for ``own``, by compare-and-set.
 
     Raises ``DocumentError`` when the backend does not answer, or leaves open whether the claim landed. Claim again then:
@@ -101,7 +103,7 @@ async def claim(store: DocumentStore, name: str, own: Claim) -> Claimed | Repeat
                 return Refused(reason, standing, f"{name} is claimed with token {standing.token} by {standing.holder}")
             if own == standing and not seen.buried:
                 return Repeated(seen)
-        value = codec.encode(ENTRY, VERSION, {**own.to_body(), "nonce": uuid.uuid4().hex})
+        value = codec.encode(ENTRY, VERSION, {**own.to_body(), "nonce": unique()})
         sent = Content({ENTRY: value}, None if seen is None else seen.leader)
         try:
             outcome = await (store.create(name, sent) if seen is None else store.replace(seen, sent))

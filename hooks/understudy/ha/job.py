@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from understudy.documents import codec
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
+from understudy.documents.nonce import unique
 from understudy.documents.settle import settle
 from understudy.errors import (
     DocumentEmptied,
@@ -146,9 +146,9 @@ def _stored(document: Document) -> dict[str, object]:
     return codec.decode(_KIND, text, where=document.name, revision=document.revision)[1]
 
 
-def _content(document: Document | None, stored: Mapping[str, object], job: Job, wanted: Job) -> Content:
+def _content(document: Document | None, stored: Mapping[str, object], job: Job, wanted: Job, nonce: str) -> Content:
     """What to write so that ``wanted`` stands where ``job`` does; fields of a newer release stay."""
-    body = {**stored, **wanted.body(), "nonce": uuid.uuid4().hex}
+    body = {**stored, **wanted.body(), "nonce": nonce}
     if stored and wanted.generation == job.generation:
         body["generation"] = stored["generation"]
     entries: dict[str, str | None] = {
@@ -192,8 +192,11 @@ def _list(value: object) -> list[object]:
 class JobStore:
     """One job's document. Every write checks the token that is there first: a lower one has lost, whoever asks."""
 
-    def __init__(self, store: DocumentStore, name: str, job: str, script: str) -> None:
+    def __init__(
+        self, store: DocumentStore, name: str, job: str, script: str, unique: Callable[[], str] = unique
+    ) -> None:
         self._store = store
+        self._unique = unique
         self.name = name
         self._job = job
         self._script = script
@@ -345,7 +348,7 @@ class JobStore:
             wanted = change(job)
             if wanted == job:
                 return job
-            sent = _content(document, stored, job, wanted)
+            sent = _content(document, stored, job, wanted, self._unique())
             outcome = await (
                 self._store.create(self.name, sent) if document is None else self._store.replace(document, sent)
             )

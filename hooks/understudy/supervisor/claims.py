@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from understudy.documents.model import DocumentStore
+from understudy.documents.nonce import unique
 from understudy.documents.threads import Threads
 from understudy.errors import (
     CheckpointLost,
@@ -71,6 +72,8 @@ class JobClaims:
     replicas: ReplicaStore
     floor_store: DocumentStore
     unread: Callable[[str], None] = lambda _: None
+    wall: Callable[[], float] = time.time
+    unique: Callable[[], str] = unique
     _unread: set[str] = field(default_factory=set)
     _threads: dict[Path, Threads] = field(default_factory=dict)
 
@@ -93,7 +96,7 @@ class JobClaims:
                     above,
                     came_up=came_up,
                     run=run,
-                    now=time.time(),
+                    now=self.wall(),
                 )
             except LeadershipLost:
                 current = await self.jobs.read()
@@ -120,7 +123,7 @@ class JobClaims:
         """Write ``token`` into HA storage; the higher token that stands there, if one does."""
         settings = self.settings
         ours = Claim(token, self.holder, settings.cluster, settings.job, settings.lock_kind)
-        answer = await claim(self.floor_store, _FLOOR, ours)
+        answer = await claim(self.floor_store, _FLOOR, ours, self.unique)
         if not isinstance(answer, Refused):
             return None
         if answer.reason != "higher-token" or answer.current is None:

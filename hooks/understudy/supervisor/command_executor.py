@@ -6,12 +6,11 @@ A command's outcome, if it has one, is returned, and is the next input of ``step
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from understudy.clock import Clock
+from understudy.clock import HostClock
 from understudy.election.elector import Elector
 from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.events import Log
@@ -109,7 +108,7 @@ class CommandExecutor:
     membership: Membership
     health: Health
     tasks: RootTasks
-    clock: Clock
+    clock: HostClock
     log: Log
     generation: Callable[[], Generation]
     post: Callable[[Event], None]
@@ -151,10 +150,10 @@ class CommandExecutor:
                 case BeginAttempt():
                     return await self._begin_attempt(command)
                 case RecordFailure(token, reason):
-                    job = await self.jobs.failed_once(token, time.time(), self.settings.restart_window, reason)
+                    job = await self.jobs.failed_once(token, self.clock.wall(), self.settings.restart_window, reason)
                     return FailureRecorded(job.failures, reason)
                 case RecordEnd(token, status, reason):
-                    return JobEndRecorded(await self.jobs.end(token, status, reason, time.time()))
+                    return JobEndRecorded(await self.jobs.end(token, status, reason, self.clock.wall()))
                 case RaiseLock(grant, _) if self.guard.grant is not grant:
                     return LockRaised(None)
                 case RaiseLock(grant, epoch):
@@ -165,7 +164,7 @@ class CommandExecutor:
 
     async def _begin_attempt(self, command: BeginAttempt) -> Outcome:
         """A new token for one start of a driver."""
-        began = time.monotonic()
+        began = self.clock.now()
         if self.guard.grant is not command.grant:
             return AttemptLost()
         try:
@@ -179,7 +178,7 @@ class CommandExecutor:
         if job.over_for(self.settings.run_id):
             return AttemptTooLate(job)
         self.guard.leads_under(job.token, job.claimed.tokens)
-        seconds = round(time.monotonic() - began, 4)
+        seconds = round(self.clock.now() - began, 4)
         self.log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)
         if job.runs.run and job.runs.first == int(job.token):
@@ -224,7 +223,7 @@ class CommandExecutor:
             case StartDriver(number, low_priority, because):
                 self.staleness.began(because)
                 self.membership.began()
-                self.health.script_since = time.time()
+                self.health.script_since = self.clock.wall()
                 return self._started(number, low_priority=low_priority)
             case StartLeader(number, grant):
                 # guard: driver-starts-under-the-current-grant

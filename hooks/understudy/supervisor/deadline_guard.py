@@ -6,7 +6,7 @@ deadline, and nothing passes a gate whose grant is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -31,9 +31,8 @@ class Gated(Protocol):
     def kill_now(self, reason: str) -> None: ...
 
 
-def open_view(token: Token, sent_at: float, timings: Timings) -> View:
+def open_view(token: Token, sent_at: float, timings: Timings, now: Instant) -> View:
     """Deadlines count from ``sent_at``, when the last confirmed renewal was *sent* (s on CLOCK_BOOTTIME), on both clocks."""
-    now = instant()
     passed = now.boottime_ns - int(sent_at * 1e9)
     sent = Instant(now.boottime_ns - passed, now.monotonic_ns - passed)
     # guard: gate-closes-within-the-lease
@@ -49,8 +48,9 @@ class DeadlineGuard:
     to. ``token`` is that of the last start of a leading driver.
     """
 
-    def __init__(self, timings: Timings) -> None:
+    def __init__(self, timings: Timings, instant: Callable[[], Instant] = instant) -> None:
         self._timings = timings
+        self._instant = instant
         self._sent_at = 0.0
         self._recorded: Mapping[str, int] = {}
         self.driver: Gated | None = None
@@ -103,4 +103,4 @@ class DeadlineGuard:
             self.driver.show(replace(self._open_view(), state=state))
 
     def _open_view(self) -> View:
-        return open_view(self.token, self._sent_at, self._timings)
+        return open_view(self.token, self._sent_at, self._timings, self._instant())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
-from understudy.clock import Clock, instant
+from understudy.clock import HostClock
 from understudy.errors import DocumentError, LeadershipLost
 from understudy.events import Log
 from understudy.ha.job import Job, JobStore
@@ -57,7 +56,7 @@ class DriverReports:
         health: Health,
         slot: DriverSlot,
         staleness: StandbyStaleness,
-        clock: Clock,
+        clock: HostClock,
         log: Log,
         *,
         leadership: Callable[[], Leadership],
@@ -73,7 +72,7 @@ class DriverReports:
         self._log = log
         self._leadership = leadership
         self._ready = ready
-        self._limit = TakeoverLimit(settings.takeover_timeout)
+        self._limit = TakeoverLimit(settings.takeover_timeout, clock.instant)
         self.standing = _NOT_REHEARSED
         self._stood = _SAID_NOTHING
         self._compared_at = 0.0
@@ -92,7 +91,7 @@ class DriverReports:
             return
         match message:
             case Hello(boottime_ns=there, time_namespace=namespace):
-                if namespace != time_namespace() or there > instant().boottime_ns:
+                if namespace != time_namespace() or there > self._clock.instant().boottime_ns:
                     process.kill_now("its clocks are not ours")
             case Attached(spark=version):
                 self._health.driver_is_up()
@@ -141,7 +140,7 @@ class DriverReports:
                 self._health.phases["first_commit"] = seconds
                 told = f"batch {batch} of {root}"
                 self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
-                await self._note(self._jobs.serving(token, time.time()))
+                await self._note(self._jobs.serving(token, self._clock.wall()))
 
     async def _note_standing(self, standing: RehearsalReport) -> None:
         await self._note_came_up()
@@ -152,7 +151,7 @@ class DriverReports:
         stands = standing.rehearsed, standing.reason, lacks
         changed, self._stood = stands != self._stood, stands
         if standing.rehearsed:
-            self._rehearsed_at = time.time()
+            self._rehearsed_at = self._clock.wall()
         self._health.stands(standing, self._rehearsed_at)
         if standing.rounds >= self._settings.rehearse_rounds and self._slot.process is not None:
             self._slot.process.lift_priority()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.addresses import joined
+from understudy.clock import BootClock, HostClock
+from understudy.documents.nonce import unique
 from understudy.errors import SettingsError
 from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
@@ -68,7 +71,8 @@ class Host:
     code out, and its number for it; empty and 0 where nothing does, or it cannot be seen. ``look_up_revision`` asks again.
     ``always_restarted``: this process is started again whatever its exit code is. ``native`` is there when executors are pods.
     ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` go before the user's own for the
-    driver's JVM, which win. ``driver_parts``: how a driver is started here.
+    driver's JVM, which win. ``driver_parts``: how a driver is started here. ``unique`` gives texts that were never given before, ``chance``
+    numbers from 0 to 1.
     """
 
     holder: str
@@ -84,6 +88,9 @@ class Host:
     mounts: tuple[Path, ...] = ()
     java_options: str = ""
     driver_parts: DriverParts = field(default_factory=DriverParts)
+    clock: HostClock = field(default_factory=BootClock)
+    unique: Callable[[], str] = unique
+    chance: Callable[[], float] = random.random
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
 
     def executors(self, submit: tuple[str, ...]) -> Executors:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
-from understudy.clock import Clock
+from understudy.clock import HostClock
 from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.generation import Generation
@@ -30,7 +29,7 @@ class Membership:
         replicas: ReplicaStore,
         host: Host,
         generation: Callable[[], Generation],
-        clock: Clock,
+        clock: HostClock,
         log: Log,
         is_dead: Callable[[Replica], bool],
     ) -> None:
@@ -40,7 +39,7 @@ class Membership:
         self._clock = clock
         self._log = log
         self._is_dead = is_dead
-        self._since = self._script_since = time.time()
+        self._since = self._script_since = self._clock.wall()
         self._holder = host.holder
         self._published: Replica | None = None
         self._published_at = 0.0
@@ -48,7 +47,7 @@ class Membership:
 
     def began(self) -> None:
         """A script of ours begins from the top."""
-        self._script_since = time.time()
+        self._script_since = self._clock.wall()
 
     async def publish(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +44,19 @@ class ReloadDue:
 class StandbyStaleness:
     """One replica's. ``max_age`` in seconds of ``clock``; ``submit`` and ``mounts`` say which files make up the configuration."""
 
-    def __init__(self, max_age: float, submit: Sequence[str], mounts: Sequence[Path], clock: Clock) -> None:
+    def __init__(
+        self,
+        max_age: float,
+        submit: Sequence[str],
+        mounts: Sequence[Path],
+        clock: Clock,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._max_age = max_age
         self._submit = submit
         self._mounts = mounts
         self._clock = clock
+        self._chance = chance
         self._pause = self._at_least = min(_AT_LEAST, max_age)
         self.began(None)
 
@@ -56,7 +64,7 @@ class StandbyStaleness:
         """A standby's driver starts now; ``because`` of what its predecessor was ended, if it was for its age."""
         self._pause = min(2 * self._pause, self._max_age) if because is not None and because.urgent else self._at_least
         self._began_at = self._clock.now()
-        self._until = self._began_at + self._max_age * (1.0 - _SPREAD * random.random())  # noqa: S311
+        self._until = self._began_at + self._max_age * (1.0 - _SPREAD * self._chance())
         self._versions = dict(self._configuration())
         self._worked, self._failures, self._failed, self._outdated = False, 0, "", ""
 

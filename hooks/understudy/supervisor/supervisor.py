@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from understudy.clock import BootClock
+from understudy.clock import HostClock
 from understudy.election.elector import Elector
 from understudy.election.facts import Grant
 from understudy.errors import (
@@ -83,16 +82,18 @@ class Supervisor:
         log: Log,
     ) -> None:
         self._settings, self._services, self._host, self._log = settings, services, host, log
-        clock = BootClock()
+        clock = host.clock
         rules = Rules(
             settings.restart_attempts, settings.restart_delay, settings.restart_window, host.native is not None
         )
         self._state = State(rules)
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
         self._generation = Generation(host.revision, settings.digest, host.workload)
-        self._jobs = JobStore(services.documents, settings.names.job_document, settings.job, str(settings.script))
+        self._jobs = JobStore(
+            services.documents, settings.names.job_document, settings.job, str(settings.script), host.unique
+        )
         self._replicas = ReplicaStore(services.documents, settings.names.replicas)
-        self._claims = JobClaims(settings, host.holder, self._jobs, self._replicas, services.floor, self._root_unread)
+        self._claims = self._make_claims()
         self._elector = self._make_elector(clock)
         self._evidence = host.evidence(
             self._replicas,
@@ -110,7 +111,7 @@ class Supervisor:
         self._tasks = RootTasks(log)
         self.told_to_stop = asyncio.Event()
         self.successor: str | None = None  # to which a leader that was told to stop has released its lock
-        self._guard = DeadlineGuard(settings.timings)
+        self._guard = DeadlineGuard(settings.timings, clock.instant)
         self._unreachable = ""  # what was said last of why documents cannot be reached
         self._completed: Token | None = None  # the leader under which a script has come to its end
         self._execute = self._make_executor(fence_jar, clock)
@@ -126,7 +127,20 @@ class Supervisor:
             self._inbox.put_nowait,
         )
 
-    def _make_elector(self, clock: BootClock) -> Elector:
+    def _make_claims(self) -> JobClaims:
+        host, stored = self._host, self._services.floor
+        return JobClaims(
+            self._settings,
+            host.holder,
+            self._jobs,
+            self._replicas,
+            stored,
+            self._root_unread,
+            host.clock.wall,
+            host.unique,
+        )
+
+    def _make_elector(self, clock: HostClock) -> Elector:
         settings = self._settings
         return Elector(
             self._services.lock,
@@ -140,9 +154,11 @@ class Supervisor:
             generation=settings.digest,
             lock_kind=settings.lock_kind,
             workload=self._host.workload,
+            jitter=self._host.chance,
+            nonce=self._host.unique,
         )
 
-    def _make_executor(self, fence_jar: Path, clock: BootClock) -> CommandExecutor:
+    def _make_executor(self, fence_jar: Path, clock: HostClock) -> CommandExecutor:
         settings, host = self._settings, self._host
 
         def leadership() -> Leadership:
@@ -160,7 +176,7 @@ class Supervisor:
             on_exit=self._driver_exited,
             follow=self.health.fence.follow,
         )
-        staleness = StandbyStaleness(settings.standby_max_age, settings.submit, host.mounts, clock)
+        staleness = StandbyStaleness(settings.standby_max_age, settings.submit, host.mounts, clock, host.chance)
         reports = DriverReports(
             settings,
             self._jobs,
@@ -263,7 +279,7 @@ class Supervisor:
         given = self._as_of_now(event)
         inputs: deque[Event | Outcome] = deque() if given is None else deque([given])
         while inputs:
-            self._state, commands = step(self._state, inputs.popleft(), time.time())
+            self._state, commands = step(self._state, inputs.popleft(), self._host.clock.wall())
             for command in commands:
                 outcome = await self._carry_out(command)
                 if isinstance(outcome, ProcessEnd):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from understudy.clock import instant
+from understudy.clock import Instant
 from understudy.protocol.gate import State
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ class TakeoverLimit:
     under a leader may work for as long as it likes before it starts a query.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, instant: Callable[[], Instant]) -> None:
         self._seconds = seconds
+        self._instant = instant
         self._due: asyncio.TimerHandle | None = None
 
     def begins(self, driver: DriverProcess) -> None:
@@ -38,7 +40,7 @@ class TakeoverLimit:
         self._due = asyncio.get_running_loop().call_later(self._seconds, self._over, driver)
 
     def _over(self, driver: DriverProcess) -> None:
-        if driver.gate.view.standing(instant()) is State.OPEN:
+        if driver.gate.view.standing(self._instant()) is State.OPEN:
             self._due = None
             driver.kill_now(f"its queries have not started within {self._seconds:g} s of the grant")
         else:
