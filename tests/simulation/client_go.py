@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+import random
+from typing import Any, Protocol
 
 from kubernetes import client
 
+from tests.simulation.loop import Process, SimulatedLoop
+from tests.simulation.network import Line
 from understudy.errors import DocumentError
-
-if TYPE_CHECKING:
-    from tests.simulation.loop import Process
-    from tests.simulation.network import Line
-    from tests.simulation.peers import Bench
 
 #: Between two tries of a follower there is up to so many times the retry period.
 _JITTER = 1.2
@@ -28,6 +26,22 @@ _PINGS = 45.0
 
 class Conflicted(Exception):
     """Another revision, or no object at all."""
+
+
+class Objects(Protocol):
+    """What the API server keeps."""
+
+    def copied(self, name: str) -> Any: ...
+
+    def swapped(self, name: str, body: Any) -> Any: ...
+
+
+class Bench(Protocol):
+    loop: SimulatedLoop
+    chance: random.Random
+
+    @property
+    def objects(self) -> Objects: ...
 
 
 class ClientGo:
