@@ -248,11 +248,14 @@ def test_everything_that_is_declared_is_installed_and_undone() -> None:
         from understudy.driver.ending import Ending
         from understudy.driver.spark_patches.gateway import replace_gateway
         from understudy.driver.spark_patches.installation import install
-        from understudy.driver.spark_patches.registry import PatchRegistry, _find
+        from understudy.driver.spark_patches.registry import PatchRegistry, _owner_of
         from understudy.driver.spark_patches.targets import PATCHES
 
+        def now(patch):
+            return vars(_owner_of(patch))[patch.path[-1]]
+
         there = [patch for patch in PATCHES if patch.library != "Delta Lake" and "sql.connect" not in patch.target]
-        stock = {patch.target: _find(patch)[2] for patch in there}
+        stock = {patch.target: now(patch) for patch in there}
         for name in [name for name in sys.modules if name.startswith(("pyspark.ml", "pyspark.streaming"))]:
             del sys.modules[name]  # the product patches them when a script imports them
         patches = PatchRegistry(PATCHES)
@@ -264,9 +267,9 @@ def test_everything_that_is_declared_is_installed_and_undone() -> None:
         import pyspark.mllib.util, pyspark.mllib.classification, pyspark.mllib.clustering, pyspark.mllib.regression
         assert sorted(patches.installed) == sorted(stock), sorted(set(patches.installed) ^ set(stock))
         lazy = ("pyspark.ml", "pyspark.streaming")
-        assert all(_find(patch)[2] is not stock[patch.target] for patch in there)
+        assert all(now(patch) is not stock[patch.target] for patch in there)
         patches.undo()
-        assert all(_find(patch)[2] is stock[patch.target] for patch in there if not patch.module.startswith(lazy))
+        assert all(now(patch) is stock[patch.target] for patch in there if not patch.module.startswith(lazy))
         sys.stdout.write("undone")
     """
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)

@@ -81,13 +81,14 @@ class PatchRegistry:
         """
         if (patch := self._declared.get(target)) is None:
             raise ValueError(f"{target} is not declared in spark_patches/targets.py")
+        # Outside of the lock: it may import, and an import in another thread may wait for the lock.
+        if (owner := _owner_of(patch)) is None:
+            return
+        name = patch.path[-1]
         with self._lock:
-            found = _find(patch)
-            if found is None:
-                return
-            owner, name, stock = found
             if any(each.owner is owner and each.name == name for each in self._installed):
                 raise ValueError(f"{target} is already patched")
+            stock = vars(owner)[name]
             setattr(owner, name, _in_place_of(stock, make))
             self._installed.append(_Installed(patch, owner, stock))
 
@@ -99,15 +100,16 @@ class PatchRegistry:
                 setattr(each.owner, each.name, each.stock)
 
 
-def _find(patch: Patch) -> tuple[type | ModuleType, str, Any] | None:
-    """The object that has the attribute itself, the attribute's name, and the attribute as it is stored there."""
+def _owner_of(patch: Patch) -> type | ModuleType | None:
+    """The module or class that has the attribute itself; ``None`` where an optional one is missing."""
     *classes, name = patch.path
     # A module whose import called us is there already, though its import has not ended.
     owner: Any = sys.modules.get(patch.module) or importlib.import_module(patch.module)
     for each in classes:
         owner = getattr(owner, each, None)
     if owner is not None and name in vars(owner):
-        return owner, name, vars(owner)[name]
+        found: type | ModuleType = owner
+        return found
     if patch.optional:
         return None
     raise EnvironmentProblem(
