@@ -28,7 +28,7 @@ def _mutant(name: str, *guards: tuple[str, Change], kinds: tuple[Kind, ...] = ()
 
 
 _HARM, _GRACEFUL, _OUTAGE, _ROLLOUT = (Kind.HARM,), (Kind.GRACEFUL,), (Kind.OUTAGE,), (Kind.ROLLOUT,)
-_GONE, _MIXED = (Kind.GONE,), (Kind.MIXED,)
+_GONE, _MIXED, _STORM = (Kind.GONE,), (Kind.MIXED,), (Kind.STORM,)
 
 MUTANTS: tuple[Mutant, ...] = (
     # the lock
@@ -200,7 +200,7 @@ MUTANTS: tuple[Mutant, ...] = (
         by=430,
     ),
     # the resource itself
-    _mutant("a root refuses a lower token's claim", ("lower-claim-is-refused", Never()), by=1780),
+    _mutant("a root refuses a lower token's claim", ("lower-claim-is-refused", Never()), kinds=_STORM, by=1),
     _mutant(
         "gate and claim stand before each write",
         ("gate-before-the-claim-is-read", Skipped()),

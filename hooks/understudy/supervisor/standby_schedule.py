@@ -22,8 +22,6 @@ _YIELD = 15.0
 _LOOK_FIRST = 1.0
 #: Seconds between two looks at whether a new leader serves yet: each is a request.
 _LOOK_AGAIN = 0.25
-#: Seconds between two looks at whether a standby has become too old.
-_LOOK_AFTER_AGE = 5.0
 #: Seconds at most between two looks at how many queries the leader runs: each is a request.
 _COMPARE_EVERY = 30.0
 
@@ -59,15 +57,13 @@ class StandbySchedule:
             await asyncio.sleep(_LOOK_AGAIN)
         return StandbyStartDue(leader is not None, because)
 
-    async def reload_due(self) -> ReloadDue:
-        """Return when a standby's script has to run again from the top, and it is its turn."""
-        while True:
-            await asyncio.sleep(_LOOK_AFTER_AGE)
-            await self.reports.compare(at_most_every=_COMPARE_EVERY)
-            if self.leader_elsewhere() is None or (due := self.staleness.due()) is None:
-                continue
-            standing = self.reports.standing
-            if await self.membership.may_begin_again(
-                rehearsed=standing.rehearsed, queries=standing.queries, urgent=due.urgent
-            ):
-                return due
+    async def reload_due(self) -> ReloadDue | None:
+        """Why a standby's script has to run again from the top, if it has to and it is its turn."""
+        await self.reports.compare(at_most_every=_COMPARE_EVERY)
+        if self.leader_elsewhere() is None or (due := self.staleness.due()) is None:
+            return None
+        standing = self.reports.standing
+        turn = await self.membership.may_begin_again(
+            rehearsed=standing.rehearsed, queries=standing.queries, urgent=due.urgent
+        )
+        return due if turn else None

@@ -24,6 +24,9 @@ from understudy.supervisor.root_tasks import RootTasks
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workload import find_conflicting_workload
 
+#: Seconds between two looks at whether a standby has become too old.
+_LOOK_AFTER_AGE = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Watchers:
@@ -90,6 +93,8 @@ class Watchers:
 
     async def _look_after_age(self) -> None:
         while True:
+            await asyncio.sleep(_LOOK_AFTER_AGE)
+            number = self.executor.driver  # the one that is asked about: it may be another by the time of the answer
             due = await self.executor.schedule.reload_due()
-            if (number := self.executor.driver) is not None:
+            if number is not None and due is not None:
                 self.post(StandbyStale(number, due))
