@@ -161,7 +161,7 @@ def _change(function: _Function, marker: Marker, change: Change) -> None:
     node = block[index]
     match change:
         case Skipped():
-            block[index] = ast.Pass()
+            block[index] = ast.copy_location(ast.Pass(), node)
         case Never() if isinstance(node, ast.If):
             node.test = ast.Constant(value=False)
         case Never() if isinstance(node, ast.match_case):
