@@ -48,9 +48,9 @@ from understudy.supervisor.inputs import (
     TokenOvertaken,
     Unreachable,
 )
-from understudy.supervisor.leadership import Claiming, Ended, Leading, Rules, State
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.standby_staleness import ReloadDue
+from understudy.supervisor.state import Claiming, Ended, Leading, Rules, State
 
 NOW = 1000.0
 RULES = Rules(restart_attempts=1, restart_delay=2.0, restart_window=60.0, clears_executors=True)

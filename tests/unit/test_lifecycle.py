@@ -60,8 +60,8 @@ from understudy.supervisor.inputs import (
     TokenOvertaken,
     Unreachable,
 )
-from understudy.supervisor.leadership import Claiming, Ended, HandingOver, Leading, Standby, State, Stopping
 from understudy.supervisor.lifecycle import step
+from understudy.supervisor.state import Claiming, Ended, HandingOver, Leading, Standby, State, Stopping
 
 GRANT, TOKEN = GRANTS[0], TOKENS[0]
 NO_DRIVER = State(RULES)

@@ -39,8 +39,8 @@ from understudy.supervisor.inputs import (
     RestartDue,
     StopRequested,
 )
-from understudy.supervisor.leadership import token_of
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.state import token_of
 from understudy.supervisor.supervisor import Supervisor
 
 

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from understudy.ha.job import Status
-from understudy.supervisor.leadership import State
+from understudy.supervisor.state import State
 
 if TYPE_CHECKING:
     from understudy.election.facts import Grant

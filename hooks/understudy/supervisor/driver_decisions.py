@@ -30,7 +30,7 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.driver_end import Completed, Failed, Refused
 from understudy.supervisor.inputs import DriverExited, DriverMessage, RestartDue, StandbyStale, StandbyStartDue
-from understudy.supervisor.leadership import Claiming, Ended, Leading, Standby, State
+from understudy.supervisor.state import Claiming, Ended, Leading, Standby, State
 
 
 def of_the_driver(

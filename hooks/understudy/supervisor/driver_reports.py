@@ -30,10 +30,10 @@ from understudy.protocol.messages import (
 from understudy.protocol.token import Token
 from understudy.supervisor.driver_slot import DriverSlot
 from understudy.supervisor.health import Health
-from understudy.supervisor.leadership import Leadership, token_of
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_staleness import StandbyStaleness
+from understudy.supervisor.state import Leadership, token_of
 from understudy.supervisor.takeover_limit import TakeoverLimit
 
 #: Seconds between two notes of the last commit in the job's document.

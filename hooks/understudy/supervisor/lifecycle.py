@@ -76,7 +76,7 @@ from understudy.supervisor.inputs import (
     TokenOvertaken,
     Unreachable,
 )
-from understudy.supervisor.leadership import (
+from understudy.supervisor.state import (
     Claiming,
     Ended,
     HandingOver,

@@ -12,9 +12,9 @@ from understudy.errors import DocumentError
 from understudy.ha.job import JobStore
 from understudy.supervisor.driver_reports import DriverReports
 from understudy.supervisor.inputs import RunEnded, StandbyStartDue
-from understudy.supervisor.leadership import Leadership, token_of
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.standby_staleness import ReloadDue, StandbyStaleness
+from understudy.supervisor.state import Leadership, token_of
 
 #: How long a replica that comes back leaves the machine to a new leader before it warms up itself, in seconds.
 _YIELD = 15.0

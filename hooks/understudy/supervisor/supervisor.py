@@ -57,13 +57,13 @@ from understudy.supervisor.inputs import (
     StopRequested,
     Unreachable,
 )
-from understudy.supervisor.leadership import Leadership, Rules, State, token_of
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.root_tasks import RootTasks, internal
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_schedule import StandbySchedule
 from understudy.supervisor.standby_staleness import StandbyStaleness
+from understudy.supervisor.state import Leadership, Rules, State, token_of
 from understudy.supervisor.watchers import Watchers
 
 #: The same again would end the same: another replica may lead, and a person has to look.
