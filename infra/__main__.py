@@ -1,4 +1,4 @@
-"""What the engine runs. It puts this directory on the path; the packages are beside it."""
+"""What the engine runs. The engine puts this directory on the path; the packages are next to it."""
 
 import sys
 from pathlib import Path

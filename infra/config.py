@@ -8,10 +8,8 @@ from typing import Any
 
 from pulumi.runtime import config
 
-from infra.schema import keys
+from infra.schema import NAMESPACE, keys
 from understudy.errors import SettingsError
-
-NAMESPACE = "understudy:"
 
 
 def given() -> dict[str, Any]:

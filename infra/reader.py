@@ -1,4 +1,4 @@
-"""The completed configuration, asked key by key. Each answer is of its form, or refused with the key, the value and an example."""
+"""Reads the completed configuration key by key. A value that does not have its form is refused with the key and an example."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from infra.quantities import java_bytes, quantity
+from understudy.config.bundle import Key, keys_of
+from understudy.config.option import Group
 from understudy.errors import SettingsError
 
+G = TypeVar("G", bound=Group)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
-#: Annotations may say anything.
+#: The form of annotations' values: anything.
 ANYTHING = re.compile(r".*", re.DOTALL)
-#: What ConfigMaps and Secrets call their entries.
+#: The form of entries' names in ConfigMaps and Secrets.
 ENTRY = re.compile(r"(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}")
-#: ``understudy run`` reads these, and the builders set them.
+#: ``understudy run`` reads these variables, and the builders set them.
 _OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
 
 
@@ -52,6 +55,21 @@ class ConfigReader:
             raise wrong(key, self.text(key), "seconds, above 0", "2.5")
         return float(self.text(key))
 
+    def options(self, group: type[G]) -> G:
+        """A group of options of ``understudy run``, each from its key; what has none stays as it is by default."""
+        return group(**{key.option.field: self._option(key) for key in keys_of(group)})
+
+    def _option(self, key: Key) -> Any:
+        if key.choices:
+            return self.one_of(key.name, key.choices)
+        match key.type:
+            case "integer":
+                return key.option.type(self.at_least(key.name, key.least or 0))
+            case "string" if key.option.type is float:
+                return self.seconds(key.name)
+            case _:
+                return self.value(key.name)
+
     def label(self, text: str, key: str) -> str:
         if not _LABEL.fullmatch(text):
             raise wrong(key, text, "a DNS label: lower-case letters, digits and inner hyphens, up to 63", "streaming")
@@ -68,7 +86,7 @@ class ConfigReader:
         return self.text(key) and self.object_name(self.text(key), key)
 
     def labels(self, key: str, values: re.Pattern[str] = LABEL_VALUE) -> dict[str, str]:
-        """Names as labels and annotations have them, and values that match."""
+        """Reads a mapping whose names have the form of labels and whose values match ``values``."""
         found = {name: str(value) for name, value in self.value(key).items()}
         for name, value in found.items():
             prefix, slash, last = name.rpartition("/")
@@ -85,7 +103,7 @@ class ConfigReader:
         return self.matching(key, r"[a-z0-9][\w./:@-]*", "an image's name", "registry.example.com/flights:1.4.2")
 
     def prefix(self, key: str) -> str:
-        """Without slashes around it."""
+        """Reads a path prefix, without slashes around it."""
         form = r"/*([\w.!*'()-]+(/[\w.!*'()-]+)*)?/*"
         return self.matching(key, form, "parts of letters, digits and . - _ between single /", "jobs/flights").strip(
             "/"
@@ -129,11 +147,11 @@ class ConfigReader:
 
 
 def _is_dns_name(text: str) -> bool:
-    """Labels with dots between them, as objects are called, and whoever's labels carry a prefix."""
+    """Labels with dots between them: the form of objects' names, and of the prefixes of labels."""
     return len(text) <= 253 and all(_LABEL.fullmatch(part) for part in text.split("."))
 
 
 def wrong(key: str, value: object, rule: str, example: object = "", *, remedy: str = "") -> SettingsError:
-    """``value``: empty where the trouble is that there is none. Either an ``example`` or a ``remedy`` of its own."""
+    """The error for a value that is refused. ``value`` is empty if it is missing. Give an ``example`` or a ``remedy``."""
     shown = f"{value!r} is refused; " if value != "" else ""
     return SettingsError(f"{shown}{rule}", where=f"understudy:{key}", remedy=remedy or f"For example {example}")

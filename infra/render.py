@@ -16,14 +16,14 @@ from typing import Any
 
 import yaml
 
-from infra.config import NAMESPACE, read
+from infra.config import read
 from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.ha import included_name
 from infra.manifests.monitoring import monitoring_name, monitoring_values
 from infra.manifests.object_store import endpoint_of, included_values
-from infra.schema import PROJECT
+from infra.schema import NAMESPACE, PROJECT
 from infra.settings import Settings, settings_from
 from understudy.errors import SettingsError, UnderstudyError
 
@@ -74,7 +74,7 @@ def notes(settings: Settings) -> list[str]:
         found.append(_installed(settings, "object-store", included_name(settings), included_values(settings)))
     if settings.bucket.kind == "aws":
         found.append(f"the bucket {settings.bucket.name}, which pulumi up would make")
-    if settings.safety.monitoring_chart:
+    if settings.monitoring.chart:
         found.append(_installed(settings, "monitoring", monitoring_name(settings), monitoring_values(settings)))
     return found
 

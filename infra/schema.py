@@ -1,6 +1,7 @@
 """The keys that Pulumi.yaml declares: one list, read by the program, by ``make render`` and by tests.
 
-The engine fills in defaults and checks types by itself; without it the same file does.
+The engine fills in defaults and checks types; without the engine this module does. Entries of keys that are options of ``understudy
+run`` are written into Pulumi.yaml from their declarations, in ``understudy.config.tree``; a test fails when one is out of date.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import Any
 
 import yaml
 
+from understudy.config import bundle
 from understudy.errors import SettingsError
 
+NAMESPACE = "understudy:"
 PROJECT = Path(__file__).resolve().parent.parent
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
 
@@ -74,3 +77,42 @@ _EXAMPLES: Mapping[str, str] = {
     "array": "pulumi config set --path 'KEY[0]' text",
     "object": "pulumi config set --path 'KEY[\"name\"]' text",
 }
+
+
+def json_schema() -> dict[str, Any]:
+    """The form of a stack's file, for editors. Rules between keys are not in it: the program knows those."""
+    properties = {f"{NAMESPACE}{name}": _property(key) for name, key in keys().items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A stack of Understudy's bundle (stacks/Pulumi.*.yaml)",
+        "type": "object",
+        "properties": {
+            "config": {
+                "type": "object",
+                "properties": properties,
+                "propertyNames": {"if": {"pattern": f"^{NAMESPACE}"}, "then": {"enum": list(properties)}},
+            }
+        },
+    }
+
+
+def _property(key: Key) -> dict[str, Any]:
+    """``pulumi config set`` writes numbers and booleans as texts."""
+    if key.secret:
+        secure = {"type": "object", "properties": {"secure": {"type": "string"}}, "required": ["secure"]}
+        return {"description": key.description, **secure, "additionalProperties": False}
+    about: dict[str, Any] = {"description": key.description, "default": key.default}
+    option = bundle.keys().get(key.name)
+    match key.type:
+        case "integer":
+            least = {} if option is None or option.least is None else {"minimum": option.least}
+            return {**about, "anyOf": [{"type": "integer", **least}, {"type": "string", "pattern": "^[0-9]+$"}]}
+        case "boolean":
+            return {**about, "enum": [True, False, "true", "false"]}
+        case "array":
+            return {**about, "type": "array", "items": {"type": "string"}}
+        case "object":
+            return {**about, "type": "object", "additionalProperties": {"type": ["string", "number"]}}
+    if option is not None and option.choices:
+        return {**about, "enum": list(option.choices)}
+    return {**about, "type": "string"}

@@ -12,14 +12,17 @@ from typing import Any
 from infra.reader import ANYTHING, ConfigReader
 from infra.schema import PROJECT, complete
 from infra.validation import check
+from understudy.config.bundle import keys as option_keys
+from understudy.config.option import Group
+from understudy.config.tree import Rehearsal, Restart, SparkDefaults, Standby, Takeover
 from understudy.protocol.names import Names, check_id
-from understudy.supervisor.settings import REHEARSALS
 
 MODES = ("application", "native", "standalone")
 WORKLOADS = ("Deployment", "StatefulSet")
-LOCKS = ("lease", "configmap", "multi")
+LOCKS = option_keys()["lock"].choices
 BUCKETS = ("existing", "aws", "s3", "gcs", "incluster")
 PULLS = ("Always", "IfNotPresent", "Never")
+SPREADS = ("preferred", "required")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,48 +52,35 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsals:
-    """``every`` and ``max_age`` in seconds; ``rows`` and ``bytes`` per hour."""
-
-    mode: str
-    rounds: int
-    every: int
-    rows: int
-    bytes: int
-    max_age: int
-
-
-@dataclass(frozen=True, slots=True)
-class Endings:
-    """What follows a failure, and how long what is told to stop may take; all but ``restart_attempts`` in seconds."""
-
-    restart_attempts: int
-    restart_window: int
-    restart_delay: float
-    stop_patience: float
-    takeover_timeout: int
-    grace: int
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
-    """How replicas elect and run. ``timings`` holds only what differs from the profile, in seconds."""
+    """How replicas elect and run.
+
+    ``timings`` holds only what differs from the profile, in seconds. ``termination_grace``: seconds from SIGTERM to SIGKILL of a pod.
+    Groups of options are those of ``understudy run``.
+    """
 
     replicas: int
     profile: str
     timings: Mapping[str, str]
     lock: str
-    rehearsals: Rehearsals
-    endings: Endings
-    tune: bool
+    restart: Restart
+    takeover: Takeover
+    rehearsal: Rehearsal
+    standby: Standby
+    spark: SparkDefaults
+    termination_grace: int
     mode: str
     cores: int
     master: str
     executors: int
     executor_cores: int
-    standby_executors: int
     executor_memory: str
     driver_memory: str
+
+    @property
+    def options(self) -> tuple[Group, ...]:
+        """What replicas are told as it stands here."""
+        return (self.restart, self.takeover, self.rehearsal, self.standby, self.spark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +128,38 @@ class BucketSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Safety:
+class DataProtection:
+    """What becomes of data. ``retain``: ``pulumi destroy`` keeps it; ``purge``: it does not, and production does not object."""
+
     production: bool
     retain: bool
     purge: bool
-    network_policies: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAccess:
+    """Who may reach replicas, and what they may reach. ``metrics_from``: a namespace. ``egress``: CIDRs; empty for everything."""
+
+    policies: bool
     egress: tuple[str, ...]
     metrics_from: str
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """What watches replicas: a PodMonitor, and the chart with rules and dashboards."""
+
     pod_monitor: bool
-    pod_monitor_labels: Mapping[str, str]
-    monitoring_chart: bool
+    labels: Mapping[str, str]
+    chart: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """Replicas as the cluster knows them. ``annotations`` carry a workload identity; ``flow_schema`` gives renewals priority."""
+
+    annotations: Mapping[str, str]
     flow_schema: bool
-    identity: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +171,10 @@ class Settings:
     run: Run
     resources: Resources
     bucket: BucketSettings
-    safety: Safety
+    protection: DataProtection
+    network: NetworkAccess
+    monitoring: Monitoring
+    account: ServiceAccount
 
     @property
     def on_volume(self) -> bool:
@@ -171,95 +184,106 @@ class Settings:
     @property
     def keeps(self) -> bool:
         """``pulumi destroy`` keeps HA data, bucket and namespace."""
-        return self.safety.retain and not self.safety.purge
+        return self.protection.retain and not self.protection.purge
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:
     """Raises ``SettingsError`` for the first rule that ``given``, completed with the defaults, breaks."""
-    it = ConfigReader(complete(given))
-    cluster = check_id(it.text("clusterId"), "understudy:clusterId")
-    profile = it.text("profile")
-    job = Job(
-        cluster=cluster,
-        job=check_id(it.text("jobId") or cluster, "understudy:jobId"),
-        image=it.image("image"),
-        pull_policy=it.one_of("imagePullPolicy", PULLS),
-        pull_secrets=tuple(it.object_name(each, "imagePullSecrets") for each in it.value("imagePullSecrets")),
-        script=it.text("script"),
-        script_file=it.text("scriptFile"),
-        arguments=tuple(it.value("arguments")),
-        environment=it.variables("environment"),
-        secret_environment={name: it.reference(name, to) for name, to in it.variables("secretEnvironment").items()},
-        spark={name: str(value) for name, value in it.value("sparkSettings").items()},
-    )
-    run = Run(
-        replicas=it.at_least("replicas", 1),
-        profile=profile,
-        timings={name: str(value) for name, value in it.value("timings").items()},
-        lock=it.one_of("lock", LOCKS),
-        rehearsals=Rehearsals(
-            mode=it.one_of("rehearse", REHEARSALS),
-            rounds=it.at_least("rehearseRounds", 1),
-            every=it.at_least("rehearseEvery", 1),
-            rows=it.at_least("rehearseRows", 1),
-            bytes=it.at_least("rehearseBytes", 1),
-            max_age=it.at_least("standbyMaxAge", 1),
+    reader = ConfigReader(complete(given))
+    job = _job(reader)
+    settings = Settings(
+        namespace=reader.label(reader.needed("namespace", "a namespace", "streaming"), "namespace"),
+        create_namespace=reader.value("createNamespace"),
+        context=reader.text("context"),
+        job=job,
+        run=_run(reader),
+        resources=_resources(reader),
+        bucket=_bucket(reader, job.cluster),
+        protection=DataProtection(reader.value("production"), reader.value("retain"), reader.value("purge")),
+        network=_network(reader),
+        monitoring=Monitoring(
+            pod_monitor=reader.value("podMonitor"),
+            labels=reader.labels("podMonitorLabels"),
+            chart=reader.value("monitoringChart"),
         ),
-        endings=Endings(
-            restart_attempts=it.at_least("restartAttempts", 0),
-            restart_window=it.at_least("restartWindow", 1),
-            restart_delay=it.seconds("restartDelay"),
-            stop_patience=it.seconds("stopPatience"),
-            takeover_timeout=it.at_least("takeoverTimeout", 1),
-            grace=it.at_least("terminationGracePeriod", 1),
-        ),
-        tune=it.value("tune"),
-        mode=it.one_of("mode", MODES),
-        cores=it.at_least("cores", 1),
-        master=it.text("master"),
-        executors=it.at_least("executors", 1),
-        executor_cores=it.at_least("executorCores", 1),
-        standby_executors=it.at_least("standbyExecutors", 0),
-        executor_memory=it.java("executorMemory"),
-        driver_memory=it.java("driverMemory"),
+        account=ServiceAccount(reader.labels("workloadIdentity", ANYTHING), reader.value("flowSchema")),
     )
-    resources = Resources(
-        workload=it.one_of("workload", WORKLOADS),
-        storage_class=it.object_name_or_none("storageClass"),
-        storage_size=it.quantity("storageSize"),
-        cpu=it.quantity("cpu"),
-        memory=it.quantity("memory"),
-        scratch=it.quantity("scratchSize"),
-        priority_class=it.object_name_or_none("priorityClass"),
-        node_selector=it.labels("nodeSelector"),
-        spread=it.one_of("spread", ("preferred", "required")),
-    )
-    bucket = BucketSettings(
-        kind=it.one_of("bucketKind", BUCKETS),
-        name=it.text("bucket"),
-        prefix=it.prefix("bucketPrefix") or cluster,
-        endpoint=it.text("bucketEndpoint"),
-        region=it.matching("bucketRegion", r"[a-z0-9-]+", "a region is needed, as AWS writes it", "eu-central-1"),
-        secret=it.object_name_or_none("bucketSecret"),
-        access_key=it.text("bucketAccessKey"),
-        secret_key=it.text("bucketSecretKey"),
-        expire_days=it.at_least("expireRehearsalsDays", 1),
-        image=it.text("bucketImage"),
-    )
-    safety = Safety(
-        production=it.value("production"),
-        retain=it.value("retain"),
-        purge=it.value("purge"),
-        network_policies=it.value("networkPolicies"),
-        egress=tuple(it.network(each) for each in it.value("egress")),
-        metrics_from=it.text("metricsFrom") and it.label(it.text("metricsFrom"), "metricsFrom"),
-        pod_monitor=it.value("podMonitor"),
-        pod_monitor_labels=it.labels("podMonitorLabels"),
-        monitoring_chart=it.value("monitoringChart"),
-        flow_schema=it.value("flowSchema"),
-        identity=it.labels("workloadIdentity", ANYTHING),
-    )
-    namespace = it.label(it.needed("namespace", "a namespace", "streaming"), "namespace")
-    settings = Settings(namespace, it.value("createNamespace"), it.text("context"), job, run, resources, bucket, safety)
     check(settings)
     return settings
+
+
+def _job(reader: ConfigReader) -> Job:
+    cluster = check_id(reader.text("clusterId"), "understudy:clusterId")
+    secrets = {name: reader.reference(name, to) for name, to in reader.variables("secretEnvironment").items()}
+    return Job(
+        cluster=cluster,
+        job=check_id(reader.text("jobId") or cluster, "understudy:jobId"),
+        image=reader.image("image"),
+        pull_policy=reader.one_of("imagePullPolicy", PULLS),
+        pull_secrets=tuple(reader.object_name(each, "imagePullSecrets") for each in reader.value("imagePullSecrets")),
+        script=reader.text("script"),
+        script_file=reader.text("scriptFile"),
+        arguments=tuple(reader.value("arguments")),
+        environment=reader.variables("environment"),
+        secret_environment=secrets,
+        spark={name: str(value) for name, value in reader.value("sparkSettings").items()},
+    )
+
+
+def _run(reader: ConfigReader) -> Run:
+    return Run(
+        replicas=reader.at_least("replicas", 1),
+        profile=reader.text("profile"),
+        timings={name: str(value) for name, value in reader.value("timings").items()},
+        lock=reader.one_of("lock", LOCKS),
+        restart=reader.options(Restart),
+        takeover=reader.options(Takeover),
+        rehearsal=reader.options(Rehearsal),
+        standby=reader.options(Standby),
+        spark=reader.options(SparkDefaults),
+        termination_grace=reader.at_least("terminationGracePeriod", 1),
+        mode=reader.one_of("mode", MODES),
+        cores=reader.at_least("cores", 1),
+        master=reader.text("master"),
+        executors=reader.at_least("executors", 1),
+        executor_cores=reader.at_least("executorCores", 1),
+        executor_memory=reader.java("executorMemory"),
+        driver_memory=reader.java("driverMemory"),
+    )
+
+
+def _resources(reader: ConfigReader) -> Resources:
+    return Resources(
+        workload=reader.one_of("workload", WORKLOADS),
+        storage_class=reader.object_name_or_none("storageClass"),
+        storage_size=reader.quantity("storageSize"),
+        cpu=reader.quantity("cpu"),
+        memory=reader.quantity("memory"),
+        scratch=reader.quantity("scratchSize"),
+        priority_class=reader.object_name_or_none("priorityClass"),
+        node_selector=reader.labels("nodeSelector"),
+        spread=reader.one_of("spread", SPREADS),
+    )
+
+
+def _bucket(reader: ConfigReader, cluster: str) -> BucketSettings:
+    return BucketSettings(
+        kind=reader.one_of("bucketKind", BUCKETS),
+        name=reader.text("bucket"),
+        prefix=reader.prefix("bucketPrefix") or cluster,
+        endpoint=reader.text("bucketEndpoint"),
+        region=reader.matching("bucketRegion", r"[a-z0-9-]+", "a region is needed, as AWS writes it", "eu-central-1"),
+        secret=reader.object_name_or_none("bucketSecret"),
+        access_key=reader.text("bucketAccessKey"),
+        secret_key=reader.text("bucketSecretKey"),
+        expire_days=reader.at_least("expireRehearsalsDays", 1),
+        image=reader.text("bucketImage"),
+    )
+
+
+def _network(reader: ConfigReader) -> NetworkAccess:
+    return NetworkAccess(
+        policies=reader.value("networkPolicies"),
+        egress=tuple(reader.network(each) for each in reader.value("egress")),
+        metrics_from=reader.text("metricsFrom") and reader.label(reader.text("metricsFrom"), "metricsFrom"),
+    )

@@ -1,4 +1,4 @@
-"""Rules between keys. Values are never adjusted: a rule that is broken names the key to change."""
+"""Rules between keys. Values are never adjusted; a broken rule names the key to change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from understudy.config.timings import Timings, timings_from
 from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
-    from infra.settings import BucketSettings, Endings, Job, Run, Safety, Settings
+    from infra.settings import BucketSettings, Job, NetworkAccess, Run, ServiceAccount, Settings
 
-#: What one replica needs beside the heap of its driver's JVM: the JVM's own, Python, and the supervisor.
-_BESIDE_HEAP = 400 << 20
+#: Bytes that one replica needs on top of the heap of its driver's JVM: the JVM itself, Python, and the supervisor.
+_ON_TOP_OF_HEAP = 400 << 20
 _MIB = 1 << 20
-#: Seconds of a pod's grace period: the least there is, and what is needed beside twice the patience.
-_LEAST_GRACE, _BESIDE_PATIENCE = 10, 8
+#: Seconds of a pod's grace period: the minimum, and what is needed on top of twice the patience.
+_LEAST_GRACE, _ON_TOP_OF_PATIENCE = 10, 8
 #: Hosts with ports, an IPv6 address in brackets.
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/:,\[\]]+):[0-9]+"
 _MASTER = re.compile(rf"spark://{_HOST}(?:,{_HOST})*")
@@ -35,10 +35,10 @@ def check(settings: Settings) -> None:
     _check_spark(settings.job)
     _check_run(settings)
     _check_monitor(settings)
-    _check_policies(settings.safety)
+    _check_policies(settings.network)
     _check_bucket(settings.bucket)
-    _check_credentials(settings.bucket, settings.safety)
-    if settings.safety.production:
+    _check_credentials(settings.bucket, settings.account)
+    if settings.protection.production:
         _check_production(settings)
 
 
@@ -92,7 +92,7 @@ _HAVE_KEYS = {
 def _check_run(settings: Settings) -> None:
     run, resources = settings.run, settings.resources
     _check_timings(run, whole=not settings.on_volume)
-    _check_endings(run.endings)
+    _check_grace(run)
     if run.mode == "standalone" and not _MASTER.fullmatch(run.master):
         raise wrong("master", run.master, "mode standalone needs the URL of a Spark master", "spark://master:7077")
     if run.mode != "standalone" and run.master:
@@ -102,42 +102,45 @@ def _check_run(settings: Settings) -> None:
             f"mode {run.mode} has no master to name",
             remedy="Set mode to standalone, or leave master empty",
         )
-    if run.standby_executors > run.executors:
-        raise wrong("standbyExecutors", run.standby_executors, f"no more than executors ({run.executors})", 1)
+    if run.standby.executors > run.executors:
+        raise wrong("standbyExecutors", run.standby.executors, f"no more than executors ({run.executors})", 1)
     if settings.on_volume and run.replicas != 1:
         raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
     if settings.on_volume and run.mode == "native":
         raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
     heap, limit = java_bytes(run.driver_memory) or 0, quantity(resources.memory) or 0
-    needed = int(heap * 1.1) + _BESIDE_HEAP
+    needed = int(heap * 1.1) + _ON_TOP_OF_HEAP
     if limit < needed:
-        rule = f"below driverMemory {run.driver_memory} and what Python and the JVM need beside it, {needed // _MIB}Mi"
+        rule = (
+            f"below driverMemory {run.driver_memory} and what Python and the JVM need on top of it, {needed // _MIB}Mi"
+        )
         raise wrong("memory", resources.memory, rule, f"{-(-needed // _MIB)}Mi")
 
 
-def _check_endings(endings: Endings) -> None:
+def _check_grace(run: Run) -> None:
     """A pod that is told to stop: its batch, its script's handler, the handover, and what lingers after it."""
-    needed = max(_LEAST_GRACE, math.ceil(2 * endings.stop_patience) + _BESIDE_PATIENCE)
-    if endings.grace < needed:
-        rule = f"stopPatience {endings.stop_patience:g} is given twice, and a handover takes {_BESIDE_PATIENCE} s beside it"
-        raise wrong("terminationGracePeriod", endings.grace, rule, needed)
+    patience = run.takeover.stop_patience
+    needed = max(_LEAST_GRACE, math.ceil(2 * patience) + _ON_TOP_OF_PATIENCE)
+    if run.termination_grace < needed:
+        rule = f"stopPatience {patience:g} is given twice, and a handover takes {_ON_TOP_OF_PATIENCE} s more"
+        raise wrong("terminationGracePeriod", run.termination_grace, rule, needed)
 
 
 def _check_monitor(settings: Settings) -> None:
-    safety = settings.safety
-    if safety.pod_monitor and not safety.metrics_from and safety.network_policies:
+    network = settings.network
+    if settings.monitoring.pod_monitor and not network.metrics_from and network.policies:
         rule = "network policies keep Prometheus out, unless they know its namespace"
         raise wrong("metricsFrom", "", rule, "metricsFrom: monitoring")
 
 
-def _check_policies(safety: Safety) -> None:
-    if safety.egress and not safety.network_policies:
+def _check_policies(network: NetworkAccess) -> None:
+    if network.egress and not network.policies:
         rule = "nothing is kept in without network policies"
-        raise wrong("egress", list(safety.egress), rule, remedy="Set networkPolicies, or leave egress empty")
+        raise wrong("egress", list(network.egress), rule, remedy="Set networkPolicies, or leave egress empty")
 
 
 def _check_timings(run: Run, *, whole: bool) -> None:
-    """By the very rule that replicas check them with."""
+    """Checks timings by the rule that replicas check them with."""
     try:
         timings: Timings = timings_from(run.profile, run.timings)
     except SettingsError as error:
@@ -175,7 +178,7 @@ def _check_bucket(bucket: BucketSettings) -> None:
         )
 
 
-def _check_credentials(bucket: BucketSettings, safety: Safety) -> None:
+def _check_credentials(bucket: BucketSettings, account: ServiceAccount) -> None:
     if bool(bucket.access_key) != bool(bucket.secret_key):
         key = "bucketSecretKey" if bucket.access_key else "bucketAccessKey"
         raise wrong(
@@ -191,18 +194,18 @@ def _check_credentials(bucket: BucketSettings, safety: Safety) -> None:
     if not bucket.has_keys and (bucket.endpoint or bucket.kind == "incluster"):
         rule = "no credentials: a server of your own knows no workload identity"
         raise wrong("bucketSecret", "", rule, "bucketSecret: flights-bucket")
-    if bucket.has_keys and safety.identity:
+    if bucket.has_keys and account.annotations:
         raise wrong(
             "workloadIdentity",
-            dict(safety.identity),
+            dict(account.annotations),
             "either keys or a workload identity",
             remedy="Leave one of them out",
         )
 
 
 def _check_production(settings: Settings) -> None:
-    safety, image = settings.safety, settings.job.image
-    if not safety.retain and not safety.purge:
+    protection, image = settings.protection, settings.job.image
+    if not protection.retain and not protection.purge:
         raise wrong(
             "retain", "false", "in production HA data goes with purge only", remedy="Set purge, for one last destroy"
         )
@@ -210,6 +213,6 @@ def _check_production(settings: Settings) -> None:
         raise wrong("bucketKind", "incluster", "the chart's object store is for development", "existing")
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     if "@sha256:" not in image and tag in {"", "latest"}:
-        raise wrong("image", image, "in production an image has a tag of its own or a digest", "flights:1.4.2")
+        raise wrong("image", image, "in production an image has a digest or a tag other than latest", "flights:1.4.2")
     if settings.run.replicas < 2 and not settings.on_volume:
         raise wrong("replicas", settings.run.replicas, "in production there is a standby", 2)

@@ -3,7 +3,8 @@
 .venv/bin/python -m tools.tables        writes them:
 
 values in each chart's README, from its schema (what a value means) and its values.yaml (what it is by default);
-keys of the bundle in docs/bundle.md, from Pulumi.yaml
+options of ``understudy run`` in docs/options.md and, where the bundle has a key for one, in Pulumi.yaml, from understudy/config;
+the schema of a stack's file, and keys of the bundle in docs/bundle.md, from Pulumi.yaml
 the index of docs/decisions, from the title, date and status of each page
 """
 
@@ -11,17 +12,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from infra.schema import json_schema
+from understudy.config.bundle import Key, key_of, keys
+from understudy.config.tree import options
+
 ROOT = Path(__file__).resolve().parents[1]
 CHARTS = ROOT / "charts"
 BUNDLE = ROOT / "docs" / "bundle.md"
+OPTIONS = ROOT / "docs" / "options.md"
+PROGRAM = ROOT / "Pulumi.yaml"
+SCHEMA = ROOT / "infra" / "stack.schema.json"
 DECISIONS = ROOT / "docs" / "decisions"
+INDEX = DECISIONS / "README.md"
 
 _ABOUT_DECISIONS = """# Decisions
 
@@ -74,9 +84,69 @@ def with_table(chart: Chart) -> str:
     return _replaced(chart.readme, "values", "value", _rows(chart.schema, chart.values, ""))
 
 
+def with_option_keys() -> str:
+    """Pulumi.yaml, each key that is an option of ``understudy run`` as it should be. New ones follow those about replicas."""
+    text = PROGRAM.read_text(encoding="utf-8")
+    for key in keys().values():
+        entry = _entry(key)
+        text, found = re.subn(rf"(?m)^  {key.name}:\n(?:    .*\n)+", entry.replace("\\", r"\\"), text)
+        if not found:
+            before, rule, after = text.partition(_AFTER_REPLICAS)
+            text = f"{before}{entry}{rule}{after}"
+    return text
+
+
+#: The line in Pulumi.yaml that ends the keys about replicas.
+_AFTER_REPLICAS = "  # ------------------------------------------------------------------------------------------------- how the job is run"
+
+
+def _entry(key: Key) -> str:
+    return "".join(
+        f"{line}\n"
+        for line in (
+            f"  {key.name}:",
+            f"    type: {key.type}",
+            f"    description: {_scalar(key.description)}",
+            f"    default: {_scalar(key.default)}",
+        )
+    )
+
+
+def _scalar(value: object) -> str:
+    """Without quotes where YAML reads the same text."""
+    quoted = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) or not value or ": " in value or " #" in value:
+        return quoted
+    return value if yaml.safe_load(f"x: {value}") == {"x": value} else quoted
+
+
+def schema() -> str:
+    """infra/stack.schema.json as it should be."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def with_options() -> str:
+    """docs/options.md with the table as it should be."""
+    lines = [
+        "| option | variable | key of the bundle | unit | default | meaning |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for each in options():
+        declared, key = each.declared, key_of(each)
+        unit = declared.unit.words if declared.unit else ""
+        default = declared.default_words or f"`{json.dumps(each.default)}`"
+        named = f"`{key.name}`" if key else ""
+        lines.append(
+            f"| `{each.flag}` | `{each.variable}` | {named} | {unit} | {default} | {declared.meaning} |".replace(
+                "  ", " "
+            )
+        )
+    return _between(OPTIONS, "options", "\n".join(lines))
+
+
 def with_keys() -> str:
     """docs/bundle.md with the table as it should be."""
-    declared = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+    declared = yaml.safe_load(PROGRAM.read_text(encoding="utf-8"))["config"]
     rows = ((name, f"`{json.dumps(each['default'])}`", each["description"]) for name, each in declared.items())
     return _replaced(BUNDLE, "keys", "key", rows)
 
@@ -94,11 +164,14 @@ def with_decisions() -> str:
 
 
 def _replaced(page: Path, what: str, first: str, rows: Iterable[tuple[str, str, str]]) -> str:
+    lines = [f"| `{path}` | {default} | {meaning} |" for path, default, meaning in rows]
+    return _between(page, what, "\n".join([f"| {first} | default | meaning |", "| --- | --- | --- |", *lines]))
+
+
+def _between(page: Path, what: str, table: str) -> str:
     begin, end = f"<!-- {what}: written by tools/tables.py -->", f"<!-- end of {what} -->"
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)
-    lines = [f"| `{path}` | {default} | {meaning} |" for path, default, meaning in rows]
-    table = "\n".join([f"| {first} | default | meaning |", "| --- | --- | --- |", *lines])
     return f"{before}{begin}\n\n{table}\n\n{end}{after}"
 
 
@@ -112,11 +185,18 @@ def _rows(schema: Mapping[str, Any], values: Mapping[str, Any], path: str) -> It
             yield f"{path}{key}", f"`{shown}`", known["description"].replace("|", "\\|")
 
 
+def pages() -> Iterator[tuple[Path, Callable[[], str]]]:
+    """What is written, and its text as it should be; in an order in which what is read is there."""
+    for chart in charts():
+        yield chart.readme, partial(with_table, chart)
+    yield PROGRAM, with_option_keys
+    yield SCHEMA, schema
+    yield BUNDLE, with_keys
+    yield OPTIONS, with_options
+    yield INDEX, with_decisions
+
+
 if __name__ == "__main__":
-    for each in charts():
-        each.readme.write_text(with_table(each), encoding="utf-8")
-        print(each.readme)
-    BUNDLE.write_text(with_keys(), encoding="utf-8")
-    print(BUNDLE)
-    (DECISIONS / "README.md").write_text(with_decisions(), encoding="utf-8")
-    print(DECISIONS / "README.md")
+    for page, text in pages():
+        page.write_text(text(), encoding="utf-8")
+        print(page)

@@ -49,11 +49,11 @@ class AwsBucket:
         from pulumi_aws import s3
 
         name = settings.bucket.name
-        # Where drivers look for it, whatever region the account's own settings name.
+        # Where drivers look for it, even if the account's settings name another region.
         provider = aws.Provider("bucket", region=settings.bucket.region, opts=pulumi.ResourceOptions(parent=parent))
         # What guards the bucket stays as long as it does.
         own = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=parent, provider=provider), kept(settings))
-        bucket = s3.Bucket(name, bucket=name, force_destroy=settings.safety.purge, opts=own)
+        bucket = s3.Bucket(name, bucket=name, force_destroy=settings.protection.purge, opts=own)
         versions = s3.BucketVersioning(
             name, bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=own
         )
@@ -85,7 +85,7 @@ class IncludedBucket:
 
 
 def lifecycle(settings: Settings) -> list[dict[str, object]]:
-    """Rules of expiry by prefix: rehearsals' scratch, and uploads that nobody finished. Never checkpoints or results."""
+    """Rules of expiry by prefix: rehearsals' scratch and unfinished uploads. Never checkpoints or results."""
     return [
         {
             "id": "rehearsals",

@@ -29,7 +29,7 @@ def keeping_provider(settings: Settings) -> kubernetes.Provider:
 def kept(settings: Settings) -> pulumi.ResourceOptions:
     """What destroy leaves behind, and in production does not even try to remove."""
     return pulumi.ResourceOptions(
-        retain_on_delete=settings.keeps, protect=settings.keeps and settings.safety.production
+        retain_on_delete=settings.keeps, protect=settings.keeps and settings.protection.production
     )
 
 

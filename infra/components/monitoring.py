@@ -18,7 +18,7 @@ class Monitoring(pulumi.ComponentResource):
         monitor = pod_monitor(settings)
         if monitor is not None:
             declare(monitor, own)
-        if settings.safety.monitoring_chart:
+        if settings.monitoring.chart:
             helm.v4.Chart(
                 monitoring_name(settings),
                 chart=str(PROJECT / "charts" / "monitoring"),

@@ -35,7 +35,7 @@ def access(settings: Settings) -> list[Manifest]:
 def ha_rules(settings: Settings) -> list[Manifest]:
     """No delete, no wildcard, and no create but of Leases: the objects are there before their first user, are emptied, never removed.
 
-    A Lease that somebody deletes can come back by create alone, and its living holder makes it again within a second. RBAC cannot
+    A deleted Lease can come back by create alone, and its living holder creates it again within a second. RBAC cannot
     name what is created. A Lease carries nothing that others read, so that is granted for it; for ConfigMaps it is not.
     """
     named: dict[str, list[str]] = {}
@@ -59,7 +59,7 @@ def ha_rules(settings: Settings) -> list[Manifest]:
     ]
 
 
-#: Spark names its executors' pods as it likes, so these cannot be named here: give such a job a namespace of its own.
+#: Spark chooses the names of its executors' pods, so they cannot be named here. Give such a job a separate namespace.
 _EXECUTOR_RULES: Sequence[Manifest] = (
     {
         "apiGroups": [""],
@@ -72,8 +72,8 @@ _CREATES = {"access-to-create-pods": "In native mode executors are pods, and the
 
 def _account(settings: Settings, name: str) -> Manifest:
     account = manifest(settings, "v1", "ServiceAccount", name, automountServiceAccountToken=False)
-    if settings.safety.identity:
-        account["metadata"]["annotations"] = dict(settings.safety.identity)
+    if settings.account.annotations:
+        account["metadata"]["annotations"] = dict(settings.account.annotations)
     return account
 
 

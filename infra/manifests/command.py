@@ -8,7 +8,8 @@ from pathlib import Path
 
 from infra.manifests.access import executors_name
 from infra.manifests.base import PROBES, Manifest
-from infra.settings import Endings, Rehearsals, Settings
+from infra.settings import Run, Settings
+from understudy.config.bundle import keys_of
 
 #: Where a script from this machine is mounted.
 SCRIPTS = "/app/script"
@@ -20,7 +21,7 @@ _IDENTITY = ",".join(
 
 
 def bucket_secret(settings: Settings) -> str:
-    """Name of the Secret with the bucket's keys, whoever made it; empty with workload identity."""
+    """Name of the Secret with the bucket's keys, created here or elsewhere; empty with workload identity."""
     bucket = settings.bucket
     if bucket.access_key:
         return f"{settings.job.cluster}-bucket-{_digest(settings.namespace, bucket.access_key, bucket.secret_key)}"
@@ -29,7 +30,7 @@ def bucket_secret(settings: Settings) -> str:
 
 @cache
 def _digest(salt: str, *keys: str) -> str:
-    """Other keys are another Secret, and so another revision of everybody who reads it. Not a quick hash: names are for all to see."""
+    """Other keys make another Secret, and so another revision of each of its readers. Not a quick hash, because names are public."""
     return hashlib.scrypt("\0".join(keys).encode(), salt=salt.encode(), n=2**10, r=8, p=1, dklen=5).hex()
 
 
@@ -45,11 +46,7 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     options += ["--profile", run.profile]
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]
-    options += [*_endings(run.endings), *_rehearsals(run.rehearsals), "--checkpoints", url(settings, "checkpoints")]
-    options += ["--tune"] if run.tune else []
-    options += ["--scratch", url(settings, "scratch")]
-    if run.mode == "native":
-        options += ["--standby-executors", str(run.standby_executors)]
+    options += [*_options(run), "--checkpoints", url(settings, "checkpoints"), "--scratch", url(settings, "scratch")]
     for name, value in {**_spark(settings), **s3a(settings, endpoint)}.items():
         options += ["--conf", f"{name}={value}"]
     for name, value in job.spark.items():
@@ -57,20 +54,11 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     return [*options, "--master", _master(settings), script(settings), *map(literal, job.arguments)]
 
 
-def _endings(endings: Endings) -> list[str]:
-    return [
-        *("--restart-attempts", str(endings.restart_attempts), "--restart-window", str(endings.restart_window)),
-        *("--restart-delay", f"{endings.restart_delay:g}", "--stop-patience", f"{endings.stop_patience:g}"),
-        *("--takeover-timeout", str(endings.takeover_timeout)),
-    ]
-
-
-def _rehearsals(rehearsals: Rehearsals) -> list[str]:
-    return [
-        *("--rehearse", rehearsals.mode, "--rehearse-rounds", str(rehearsals.rounds)),
-        *("--rehearse-every", str(rehearsals.every), "--rehearse-rows", str(rehearsals.rows)),
-        *("--rehearse-bytes", str(rehearsals.bytes), "--standby-max-age", str(rehearsals.max_age)),
-    ]
+def _options(run: Run) -> list[str]:
+    """Options of ``understudy run`` that have a key, but those that another mode of the bundle is for."""
+    keys = ((group, key) for group in run.options for key in keys_of(type(group)))
+    told = (each for each in keys if each[1].said.mode in {"", run.mode})
+    return [word for group, key in told for word in key.option.words(getattr(group, key.option.field))]
 
 
 def literal(text: str) -> str:

@@ -1,7 +1,7 @@
 """What has to outlive everything else: HA documents and the lock, and on a volume the claim they are kept on.
 
-Bare objects. Drivers write into them, so nothing here declares data; and nobody owns them, or the garbage collector would remove
-them with their owner.
+Bare objects. Drivers write into them, so nothing here declares data. They have no owner, or the garbage collector would remove them
+with it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from understudy.protocol.names import CLUSTER_LABEL
 
 def pod_monitor(settings: Settings) -> Manifest | None:
     """For the Prometheus operator. Of pods and not of a Service: each replica says how it stands with itself."""
-    if not settings.safety.pod_monitor:
+    if not settings.monitoring.pod_monitor:
         return None
     # charts/monitoring tells jobs apart by this label: two of them may share a namespace.
     named = {"targetLabel": "cluster_id", "replacement": settings.job.cluster}
@@ -19,7 +19,7 @@ def pod_monitor(settings: Settings) -> Manifest | None:
         "podMetricsEndpoints": [scraped],
     }
     monitor = manifest(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
-    monitor["metadata"]["labels"] |= settings.safety.pod_monitor_labels
+    monitor["metadata"]["labels"] |= settings.monitoring.labels
     return monitor
 
 
@@ -30,4 +30,4 @@ def monitoring_name(settings: Settings) -> str:
 
 def monitoring_values(settings: Settings) -> Manifest:
     """What charts/monitoring is told: the operator finds rules by the labels by which it finds monitors."""
-    return {"rules": {"labels": dict(settings.safety.pod_monitor_labels)}}
+    return {"rules": {"labels": dict(settings.monitoring.labels)}}

@@ -14,19 +14,19 @@ _NAMESPACE = "kubernetes.io/metadata.name"
 def policies(settings: Settings) -> list[Manifest]:
     """Probes come from the node and are let in by every network plugin. Whether policies are enforced is the plugin's affair.
 
-    In standalone mode executors are anywhere and call their driver, so there nobody is kept out.
+    In standalone mode executors are anywhere and call their driver, so nothing is kept out.
     """
-    if not settings.safety.network_policies:
+    if not settings.network.policies:
         return []
     cluster, native = settings.job.cluster, settings.run.mode == "native"
     replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}
     if settings.run.mode == "standalone":
-        return [_policy(settings, cluster, replicas, None, [replicas])] if settings.safety.egress else []
+        return [_policy(settings, cluster, replicas, None, [replicas])] if settings.network.egress else []
     executors: Manifest = {"podSelector": {"matchLabels": {EXECUTOR_OF_LABEL: cluster}}}
     own = [replicas, executors] if native else [replicas]
     into_replicas: list[Manifest] = [{"from": [executors]}] if native else []
-    if settings.safety.metrics_from:
-        scraper = {"namespaceSelector": {"matchLabels": {_NAMESPACE: settings.safety.metrics_from}}}
+    if settings.network.metrics_from:
+        scraper = {"namespaceSelector": {"matchLabels": {_NAMESPACE: settings.network.metrics_from}}}
         into_replicas.append({"from": [scraper], "ports": [{"protocol": "TCP", "port": PROBES}]})
     ours = _policy(settings, cluster, replicas, into_replicas, own)
     if not native:
@@ -42,19 +42,19 @@ _NO_PEERS = {"dangling-networkpolicypeer-podselector": _MADE_BY_SPARK}
 def _policy(
     settings: Settings, name: str, on: Manifest, ingress: list[Manifest] | None, own: list[Manifest]
 ) -> Manifest:
-    """``ingress``: None for anybody. ``own``: this job's pods, which may be reached whatever else may."""
+    """``ingress``: None lets everything in. ``own``: this job's pods, which may always be reached."""
     # An empty list says the same as none, but the API server stores none, and would see a change in every apply.
     spec: Manifest = {**on, "policyTypes": [] if ingress is None else ["Ingress"]}
     if ingress:
         spec["ingress"] = ingress
-    if settings.safety.egress:
+    if settings.network.egress:
         names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
         spec["policyTypes"].append("Egress")
         store: Manifest = {"podSelector": {"matchLabels": {"app.kubernetes.io/instance": included_name(settings)}}}
         spec["egress"] = [
             {"to": [*own, store] if settings.bucket.kind == "incluster" else own},
             {"to": [names], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
-            {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.safety.egress]},
+            {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.network.egress]},
         ]
     return manifest(settings, "networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
 
@@ -64,7 +64,7 @@ def flow_schema(settings: Settings) -> Manifest | None:
 
     Before the built-in rule for service accounts (9000). A cluster-wide object, so its name tells namespaces apart.
     """
-    if not settings.safety.flow_schema or settings.on_volume:
+    if not settings.account.flow_schema or settings.on_volume:
         return None
     account = {"name": account_name(settings), "namespace": settings.namespace}
     lock = {

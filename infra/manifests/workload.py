@@ -49,7 +49,7 @@ def _lint_exemptions(settings: Settings) -> dict[str, str]:
         found["env-value-from"] = "Secrets are made by others, so that their values stand nowhere here."
     if settings.run.mode == "standalone":
         found["non-isolated-pod"] = "A Spark master's executors are anywhere, and all of them call their driver."
-    elif not settings.safety.network_policies:
+    elif not settings.network.policies:
         found["non-isolated-pod"] = "The stack wants no policies (understudy:networkPolicies)."
     return found
 
@@ -84,7 +84,7 @@ def _pod(settings: Settings, endpoint: str) -> Manifest:
         "automountServiceAccountToken": not settings.on_volume,
         "enableServiceLinks": False,
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": settings.run.endings.grace,
+        "terminationGracePeriodSeconds": settings.run.termination_grace,
         "securityContext": dict(RESTRICTED_POD),
         **({"priorityClassName": resources.priority_class} if resources.priority_class else {}),
         **({"nodeSelector": dict(resources.node_selector)} if resources.node_selector else {}),
@@ -150,7 +150,7 @@ def _apart(settings: Settings) -> Manifest:
             "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
             "labelSelector": mine,
             "matchLabelKeys": ["pod-template-hash"],
-            # Without it one node would do, with everybody on it.
+            # Without it one node would do, with every replica on it.
             **({"minDomains": settings.run.replicas} if strict else {}),
         }
 

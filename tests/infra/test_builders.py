@@ -25,6 +25,7 @@ from testkit.versions import kubernetes_version
 from tests.infra.pod_security import violations
 from tests.infra.stacks import everything, patient, stacks
 from understudy.cli.main import app
+from understudy.config.bundle import keys_of
 
 any_stack = given(stack=stacks().map(settings_from))
 
@@ -76,7 +77,7 @@ class TestPods:
             if each["metadata"]["name"] == stack.job.cluster
         ]
         assert len(of_kind(objects, "PodDisruptionBudget")) == 1
-        assert not stack.safety.egress or any(
+        assert not stack.network.egress or any(
             "Egress" in each["spec"]["policyTypes"] for each in of_kind(objects, "NetworkPolicy")
         )
         for each in selectors:
@@ -350,11 +351,16 @@ def test_a_replica_is_told_every_option_that_a_stack_has_a_key_for(stack: Settin
     command = typer.main.get_command(app)
     assert isinstance(command, typer.core.TyperGroup)
     told = command.commands[name].make_context(name, words).params
-    endings, rehearsals = stack.run.endings, stack.run.rehearsals
-    assert (told["stop_patience"], told["restart_delay"]) == (endings.stop_patience, endings.restart_delay)
-    assert told["takeover_timeout"] == endings.takeover_timeout
-    assert (told["restart_window"], told["restart_attempts"]) == (endings.restart_window, endings.restart_attempts)
-    assert (told["rehearse_rounds"], told["rehearse_every"]) == (rehearsals.rounds, rehearsals.every)
-    assert (told["rehearse_rows"], told["rehearse_bytes"]) == (rehearsals.rows, rehearsals.bytes)
-    assert (told["standby_max_age"], told["tune"]) == (rehearsals.max_age, stack.run.tune)
-    assert pod["terminationGracePeriodSeconds"] == endings.grace
+    run = stack.run
+    takeover, restart, rehearsal = run.takeover, run.restart, run.rehearsal
+    assert (told["stop_patience"], told["restart_delay"]) == (takeover.stop_patience, restart.delay)
+    assert told["takeover_timeout"] == takeover.timeout
+    assert (told["restart_window"], told["restart_attempts"]) == (restart.window, restart.attempts)
+    assert (told["rehearse_rounds"], told["rehearse_every"]) == (rehearsal.rounds, rehearsal.every)
+    assert (told["rehearse_rows"], told["rehearse_bytes"]) == (rehearsal.rows, rehearsal.bytes)
+    assert (told["standby_max_age"], told["tune"]) == (run.standby.max_age, run.spark.tune)
+    for group in run.options:
+        for key in keys_of(type(group)):
+            if key.said.mode in {"", run.mode}:
+                assert told[key.option.name] == getattr(group, key.option.field), key.name
+    assert pod["terminationGracePeriodSeconds"] == run.termination_grace

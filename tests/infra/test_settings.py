@@ -13,15 +13,17 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from pulumi.runtime.config import set_all_config
 
 from infra.config import given as given_to_the_program
 from infra.config import read
 from infra.quantities import java_bytes, quantity
-from infra.schema import PROJECT, complete, keys
+from infra.schema import PROJECT, complete, json_schema, keys
 from infra.settings import settings_from
 from testkit.bundle import LEAST
-from tools.tables import BUNDLE, with_keys
+from tools.tables import BUNDLE, OPTIONS, PROGRAM, SCHEMA, pages
+from understudy.config.bundle import keys as option_keys
 from understudy.errors import SettingsError
 
 #: Key to blame, and what is set besides the least.
@@ -72,7 +74,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("master", {"master": "spark://m:7077"}, "no master to name"),
     ("standbyExecutors", {"mode": "native", "standbyExecutors": 3}, "no more than executors"),
     ("memory", {"memory": "lots"}, "a quantity"),
-    ("memory", {"memory": "1Gi"}, "beside it"),
+    ("memory", {"memory": "1Gi"}, "on top of it"),
     ("driverMemory", {"driverMemory": "1024"}, "as Spark writes it"),
     ("spread", {"spread": "never"}, "preferred, required"),
     ("bucketKind", {"bucketKind": "minio"}, "one of existing"),
@@ -118,8 +120,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("bucketPrefix", {"bucketPrefix": "s3a://flights"}, "single /"),
     ("retain", {"production": True, "retain": False}, "purge only"),
     ("bucketKind", {"production": True, "bucketKind": "incluster", "bucketSecret": "s"}, "for development"),
-    ("image", {"production": True, "image": "flights"}, "tag of its own"),
-    ("image", {"production": True, "image": "localhost:5000/flights:latest"}, "tag of its own"),
+    ("image", {"production": True, "image": "flights"}, "a tag other than latest"),
+    ("image", {"production": True, "image": "localhost:5000/flights:latest"}, "a tag other than latest"),
     ("replicas", {"production": True, "replicas": 1}, "a standby"),
 ]
 
@@ -195,7 +197,7 @@ def test_the_stacks_are_sound(stack: str) -> None:
         {name.partition(":")[2]: value for name, value in config.items()}
     )  # the engine may have written it again
     settings = settings_from({**written, **keys_made_by_make_up})
-    assert settings.safety.production is (stack == "prod")
+    assert settings.protection.production is (stack == "prod")
     assert settings.keeps
 
 
@@ -207,8 +209,63 @@ def test_every_key_says_what_it_is_and_has_a_default_of_its_type() -> None:
         assert len(key.description) > 15, name
 
 
-def test_the_page_lists_every_key() -> None:
-    assert BUNDLE.read_text(encoding="utf-8") == with_keys(), "call .venv/bin/python -m tools.tables"
+@pytest.mark.parametrize("page", [BUNDLE, OPTIONS, PROGRAM, SCHEMA], ids=lambda page: page.name)
+def test_what_is_written_from_declarations_is_up_to_date(page: Path) -> None:
+    (text,) = (text for each, text in pages() if each == page)
+    assert page.read_text(encoding="utf-8") == text(), "call .venv/bin/python -m tools.tables"
+
+
+def test_a_key_that_is_an_option_is_that_option() -> None:
+    for name, key in option_keys().items():
+        assert (keys()[name].type, keys()[name].default, keys()[name].description) == (
+            key.type,
+            key.default,
+            key.description,
+        )
+
+
+class TestSchema:
+    """Of a stack's file."""
+
+    def problems(self, **config: Any) -> list[str]:
+        found = Draft202012Validator(json_schema()).iter_errors(
+            {"config": {f"understudy:{name}": value for name, value in config.items()}}
+        )
+        return [error.message for error in found]
+
+    def test_is_a_schema(self) -> None:
+        Draft202012Validator.check_schema(json_schema())
+
+    @pytest.mark.parametrize("stack", ["dev", "prod"])
+    def test_takes_the_stacks(self, stack: str) -> None:
+        text = (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
+        config = {name.partition(":")[2]: value for name, value in yaml.safe_load(text)["config"].items()}
+        assert self.problems(**config) == []
+
+    def test_takes_what_the_engine_writes(self) -> None:
+        assert self.problems(replicas="3", production="true", bucketSecretKey={"secure": "v1:x"}) == []
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            {"replica": 2},
+            {"replicas": "two"},
+            {"rehearseRounds": 0},
+            {"standbyExecutors": -1},
+            {"rehearse": "loudly"},
+            {"lock": "file"},
+            {"profile": "quick"},
+            {"production": "yes"},
+            {"arguments": [1]},
+            {"environment": {"A": ["b"]}},
+            {"bucketSecretKey": "hush-hush"},
+        ],
+        ids=str,
+    )
+    def test_refuses_what_the_program_refuses(self, wrong: dict[str, Any]) -> None:
+        assert self.problems(**wrong)
+        with pytest.raises(SettingsError):
+            settings_from({**LEAST, **read(wrong)})
 
 
 def test_the_engine_s_text_is_read_by_the_declared_type() -> None:

@@ -20,6 +20,7 @@ from tests.simulation.plan import ALONE, Kind, Plan, Result
 from tests.simulation.pod import Pod
 from tests.simulation.troubles import Troubles
 from understudy.config.timings import PROFILES, Timings
+from understudy.config.tree import Restart, Standby
 from understudy.events import Event
 from understudy.supervisor.settings import RunSettings
 
@@ -111,12 +112,10 @@ class World:
                 JOB,
                 Path("/nonexistent"),
                 self.profile,
-                restart_attempts=1_000_000,
-                restart_delay=self.restart_delay,
-                restart_window=10.0,
-                standby_max_age=4.0 if self.plan.ages else 3600.0,
                 lock_kind="multi" if self.multi else "file",
                 run_id=f"run-{run}" if self.plan.runs else "",
+                restart=Restart(attempts=1_000_000, delay=self.restart_delay, window=10.0),
+                standby=Standby(max_age=4.0 if self.plan.ages else 3600.0),
             )
         return self._settings[revision, run]
 

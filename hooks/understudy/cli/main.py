@@ -1,4 +1,7 @@
-"""``understudy``: the command line. Commands parse and print; what they do lives in other rooms, imported when they run."""
+"""``understudy``: the command line. Commands parse and print.
+
+Other packages do the work. They are imported when a command runs, and so is asyncio: help and completion answer without them.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ import typer
 
 from understudy import __version__
 from understudy.cli import resume, run, status
+from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Keeps a PySpark driver alive: replicas that elect, rehearse and take over.",
 )
-app.command("run", context_settings=run.CONTEXT)(run.run)
+app.command("run", cls=PanelledCommand, context_settings=run.CONTEXT)(run.run)
 app.command("status")(status.status)
 app.command("resume")(resume.resume)
 
@@ -44,7 +47,7 @@ def main() -> None:
     try:
         app()
     except UnderstudyError as error:
-        with suppress(OSError):  # on a full disk the exit code is still the reason
+        with suppress(OSError):  # on a full disk the exit code still gives the reason
             sys.stderr.write(f"understudy: {presentable(str(error))}\n")
         sys.exit(error.exit_code)
 

@@ -1,8 +1,7 @@
-"""``understudy resume``: let a job that has FAILED run again, once its cause is mended."""
+"""``understudy resume``: lets a job that has FAILED run again, once the cause is fixed."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from understudy.protocol.names import job_document_of, replicas_of
 AcceptCheckpoint = Annotated[
     list[str] | None,
     typer.Option(
-        help="Accept that this checkpoint or sink is gone, empty or older than the job's record; may be given several times.",
+        help="Accept that this checkpoint or sink is gone, empty or older than the job's record. May be repeated.",
         show_default=False,
     ),
 ]
@@ -30,21 +29,22 @@ def resume(
 ) -> None:
     """Let a job that has FAILED run again, from its checkpoints, with all of its restarts.
 
-    Mend what made it fail first. Replicas that ended with the job are not started by this; in a cluster they come back by
-    themselves. A job that runs is left alone, one that has FINISHED is refused.
+    Fix the cause of the failure first. This command does not start replicas that ended with the job; in a cluster they come back by
+    themselves. A running job is left alone. A job that has FINISHED is refused.
 
-    A job that was refused because a checkpoint is gone or was restored from a copy goes on with what is there now once that is
-    accepted with --accept-checkpoint: rows may be read again, or a sink be written twice.
+    A job that was refused because a checkpoint is gone or was restored from a copy continues with what is there now, once
+    --accept-checkpoint accepts it. Rows may then be read again, or a sink may be written twice.
 
     On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
     """
-    sys.stdout.write(
-        f"{asyncio.run(_resume(Where(ha_dir, cluster_id, namespace, context), tuple(accept_checkpoint or ())))}\n"
-    )
+    import asyncio
+
+    where = Where(ha_dir, cluster_id, namespace, context)
+    sys.stdout.write(f"{asyncio.run(_resume(where, tuple(accept_checkpoint or ())))}\n")
 
 
 def _recorded(accepted: tuple[str, ...], recorded: tuple[str, ...], job: str) -> tuple[str, ...]:
-    """The roots of the record that are meant; one on a disk may be given without its ``file:``."""
+    """Returns the roots of the record that ``accepted`` names. A root on a disk may be given without its ``file:``."""
     plain = {root.removeprefix("file:"): root for root in recorded}
     found = [plain.get(each.removeprefix("file:").rstrip("/")) for each in accepted]
     if None in found:
@@ -67,14 +67,14 @@ async def _resume(where: Where, accepted: tuple[str, ...] = ()) -> str:
             raise JobNotBegun(
                 f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
                 where="--cluster-id",
-                remedy="Nothing is to be resumed: start it with understudy run",
+                remedy="There is nothing to resume: start it with understudy run",
             )
         jobs = JobStore(stores.documents, job_document_of(stores.cluster, name), name, script="")
         if await jobs.read() is None and not await replicas.begun():
             raise JobNotBegun(
                 f"no replica has ever led job {name} of cluster {stores.cluster} {stores.place}",
                 where="--cluster-id",
-                remedy="Nothing is to be resumed: its replicas begin it as soon as one of them leads",
+                remedy="There is nothing to resume: its replicas begin it as soon as one of them leads",
             )
         known = await jobs.read()
         here = f"job {name} of cluster {stores.cluster} {stores.place}"
@@ -93,5 +93,5 @@ async def _resume(where: Where, accepted: tuple[str, ...] = ()) -> str:
                 raise SettingsError(
                     f"{job} has FINISHED: {found.reason}",
                     where="--cluster-id",
-                    remedy="Begin a new run of it: understudy run --run-id with a new id",
+                    remedy="Begin a new run: understudy run --run-id with a new id",
                 )

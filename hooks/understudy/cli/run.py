@@ -1,27 +1,27 @@
-"""``understudy run``: one replica of a job."""
+"""``understudy run``: runs one replica of a job."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from understudy.addresses import split as split_address
+from understudy.cli.options import takes_options
+from understudy.config.tree import Config
 from understudy.errors import SettingsError
-from understudy.submit import deploy_mode
 
 if TYPE_CHECKING:
+    from understudy.supervisor.settings import RunSettings
     from understudy.supervisor.supervisor import Supervisor
 
-CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "max_content_width": 120}
 
-#: Seconds for which a leader's process outlives its handover in a pod. Its end is the start of the pod's: containers, mounts and
-#: network are taken down on the processors on which its successor may be running its first batch.
+#: Seconds that a leader's process stays after its handover in a pod. When it ends, the kubelet takes down containers, mounts and
+#: network, on the processors on which its successor may be running its first batch.
 _LINGERS = 3.0
 
 #: Options of spark-submit that take a value and make sense in client mode.
@@ -35,7 +35,11 @@ _SUBMIT_FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
 
 
 def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
-    """spark-submit options, the script, and the script's arguments. Raises ``SettingsError`` for what is none of them."""
+    """Splits words into spark-submit options, the script, and the script's arguments.
+
+    Raises:
+        SettingsError: a word is none of them.
+    """
     submit: list[str] = []
     words = iter(rest)
     for word in words:
@@ -73,6 +77,7 @@ def _derived_id(script: str) -> str:
     return letters.strip("-")[:40].strip("-") or "job"
 
 
+@takes_options
 def run(
     rest: Annotated[
         list[str],
@@ -82,152 +87,36 @@ def run(
             help="The script, as for spark-submit.",
         ),
     ],
-    cluster_id: Annotated[
-        str, typer.Option(help="Replicas with one cluster id elect one leader.", show_default="the script's name")
-    ] = "",
-    job_id: Annotated[
-        str, typer.Option(help="What this cluster runs; another job id is refused.", show_default="the cluster id")
-    ] = "",
-    run_id: Annotated[
-        str,
-        typer.Option(
-            help="Which run of the job this is: a run that has ended never runs again, a new id begins a new one.",
-            show_default="the run under way",
-        ),
-    ] = "",
-    ha_dir: Annotated[
-        Path | None,
-        typer.Option(help="Where documents and proofs of life are kept.", show_default="~/.local/state/understudy"),
-    ] = None,
-    lock: Annotated[
-        str,
-        typer.Option(
-            help="file (one machine); lease, configmap or multi (both) in a cluster.",
-            show_default="lease in a pod, else file",
-        ),
-    ] = "",
-    namespace: Annotated[
-        str, typer.Option(help="Where the cluster id's objects are.", show_default="the pod's own")
-    ] = "",
-    checkpoints: Annotated[
-        str,
-        typer.Option(
-            help="Checkpoints of queries that name no location, by query name.",
-            show_default="below --ha-dir, off a cluster",
-        ),
-    ] = "",
-    scratch: Annotated[
-        str,
-        typer.Option(help="Where rehearsals write, if executors run elsewhere.", show_default="this machine's disk"),
-    ] = "",
-    standby_executors: Annotated[
-        int, typer.Option(help="Executor pods a standby keeps warm, with --master k8s://….")
-    ] = 1,
-    listen: Annotated[
-        str,
-        typer.Option(
-            help="Serve /livez, /readyz and /metrics at host:port.",
-            show_default="nowhere; in a pod [::]:8080, every address of IPv4 and IPv6",
-        ),
-    ] = "",
-    profile: Annotated[str, typer.Option(help="Lease timing: default (15 s) or fast (5 s).")] = "default",
-    timing: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="One timing in seconds, as name=value: lease, renew, retry, request, kill, write_timeout, grace."
-        ),
-    ] = None,
-    rehearse: Annotated[str, typer.Option(help="What standbys rehearse on: live, synthetic, plan or off.")] = "live",
-    rehearse_rounds: Annotated[int, typer.Option(help="Rounds a standby plays before the schedule begins.")] = 32,
-    rehearse_every: Annotated[float, typer.Option(help="Seconds between scheduled rehearsals.")] = 30.0,
-    standby_max_age: Annotated[
-        float,
-        typer.Option(help="Seconds after which a standby's script runs again from the top, one standby at a time."),
-    ] = 3600.0,
-    rehearse_rows: Annotated[
-        int, typer.Option(help="Rows of its sources that a standby's rehearsals read per hour; more, and they wait.")
-    ] = 10_000_000,
-    rehearse_bytes: Annotated[
-        int, typer.Option(help="Bytes of files that a standby's rehearsals read per hour; more, and they wait.")
-    ] = 2_000_000_000,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune",
-            help="RocksDB with a changelog and 8 shuffle partitions for new checkpoints, where nothing else is set.",
-        ),
-    ] = False,
-    stop_patience: Annotated[
-        float,
-        typer.Option(
-            help="Seconds a stopping leader gives a running foreachBatch or batch writer to finish, if that may be enough."
-        ),
-    ] = 0.3,
-    takeover_timeout: Annotated[
-        float,
-        typer.Option(
-            help="Seconds from the grant in which a standby's queries have to start; then its driver counts as failed."
-        ),
-    ] = 120.0,
-    restart_attempts: Annotated[int, typer.Option(help="Failures within the window before the job has FAILED.")] = 10,
-    restart_delay: Annotated[
-        float, typer.Option(help="Seconds before a driver is started again; doubles with each failure, up to a minute.")
-    ] = 1.0,
-    restart_window: Annotated[float, typer.Option(help="Seconds after which a failure is forgotten.")] = 600.0,
+    **options: Any,
 ) -> None:
     """Run one replica of a PySpark script. Start it two or three times: one leads, the others rehearse and wait.
 
-    Options of understudy come first, then those of spark-submit, then the script and its arguments.
+    Options of understudy come first, then those of spark-submit, then the script and its arguments. Each of understudy's can be set in
+    the environment, under its name: --ha-dir as UNDERSTUDY_HA_DIR. The command line wins.
 
-    A job that has FINISHED is left alone and 0 is the exit code, until a start brings a new --run-id: then it runs once more, from
-    the same checkpoints. One that is run on a schedule needs an id for each time, such as a date.
+    A job that has FINISHED is left alone, with exit code 0, until a start brings a new --run-id: then it runs once more, from the same
+    checkpoints. A job that runs on a schedule needs an id for each time, such as a date.
 
     Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
     batch job; 70 a part of this replica failed unexpectedly.
     """
-    from understudy.config.timings import timings_from
+    import asyncio
+
     from understudy.documents.directory import check_directory
     from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
     from understudy.submit import with_bracketed_hosts
     from understudy.supervisor.backends import connect
-    from understudy.supervisor.settings import RunSettings
     from understudy.supervisor.supervisor import Supervisor
 
     submit, script, arguments = split(rest)
     submit = with_bracketed_hosts(submit)
     _adopt(spark_environment())
     _refuse_cluster_mode(submit)
-    cluster = cluster_id or _derived_id(script)
-    overrides = dict(_pair(item) for item in timing or [])
-    settings = RunSettings(
-        script=Path(script),
-        arguments=tuple(arguments),
-        submit=tuple(submit),
-        cluster=cluster,
-        job=job_id or cluster,
-        ha_dir=(ha_dir or default_ha_dir()).absolute(),
-        timings=timings_from(profile, overrides),
-        rehearse=rehearse,
-        rehearse_rounds=rehearse_rounds,
-        rehearse_every=rehearse_every,
-        rehearse_rows=rehearse_rows,
-        rehearse_bytes=rehearse_bytes,
-        stop_patience=stop_patience,
-        takeover_timeout=takeover_timeout,
-        restart_attempts=restart_attempts,
-        restart_delay=restart_delay,
-        restart_window=restart_window,
-        lock_kind=lock or ("lease" if os.environ.get("KUBERNETES_SERVICE_HOST") else "file"),
-        namespace=namespace,
-        checkpoints=checkpoints,
-        scratch=scratch,
-        standby_executors=standby_executors,
-        standby_max_age=standby_max_age,
-        tune=tune,
-        run_id=run_id,
-    )
+    config = Config.of(options)
+    settings = _resolved(config, Path(script), tuple(arguments), tuple(submit))
+    listen = config.probes.listen
     if not listen and settings.in_cluster:
         listen = "[::]:8080"  # the pod's own network namespace; a NetworkPolicy says who may
     address = _address(listen) if listen else None
@@ -254,27 +143,60 @@ def run(
     sys.exit(asyncio.run(replica()))
 
 
+def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: tuple[str, ...]) -> RunSettings:
+    """Fills in what the script and this machine decide where no option does."""
+    from understudy.config.timings import timings_from
+    from understudy.supervisor.settings import RunSettings
+
+    job, election = config.job, config.election
+    cluster = job.cluster_id or _derived_id(str(script))
+    return RunSettings(
+        script=script,
+        arguments=arguments,
+        submit=submit,
+        cluster=cluster,
+        job=job.job_id or cluster,
+        ha_dir=(election.ha_dir or default_ha_dir()).absolute(),
+        timings=timings_from(election.profile, dict(_pair(each) for each in election.timing)),
+        lock_kind=election.lock or ("lease" if os.environ.get("KUBERNETES_SERVICE_HOST") else "file"),
+        namespace=election.namespace,
+        run_id=job.run_id,
+        storage=config.storage,
+        rehearsal=config.rehearsal,
+        standby=config.standby,
+        takeover=config.takeover,
+        restart=config.restart,
+        spark=config.spark,
+    )
+
+
 def _adopt(environ: dict[str, str]) -> None:
-    """Go on as what conf/spark-env.sh makes of us: Java, Spark's directories and the driver's own environment are looked for there."""
+    """Takes over the environment that conf/spark-env.sh makes: Java, Spark's directories and the driver's environment come from it."""
     for name in os.environ.keys() - environ.keys():
         del os.environ[name]
     os.environ.update(environ)
 
 
 def _refuse_cluster_mode(submit: list[str]) -> None:
+    from understudy.submit import deploy_mode
+
     mode, where = deploy_mode(submit, os.environ)
     if mode != "client":
         raise SettingsError(
             f"the deploy mode is {mode}, but a replica *is* the driver, where it was started",
             where=where,
-            remedy="Remove it, or say client: in a cluster, run the replicas in pods",
+            remedy="Remove it, or set it to client: in a cluster, run the replicas in pods",
         )
 
 
 async def _run(supervisor: Supervisor, *, always_restarted: bool) -> int:
-    """In a pod, a job that has FINISHED leaves its replicas ready and idle, for they would be begun again, and again; and a leader
-    that was told to stop ends a little after it has handed over.
+    """Runs the replica to its end. In a pod it stays after that in two cases.
+
+    A replica of a job that has FINISHED stays ready and idle until it is told to stop: the kubelet would start it again and again. A
+    leader that was told to stop ends a little after its handover.
     """
+    import asyncio
+
     code = await supervisor.run()
     if not always_restarted:
         return code
@@ -288,6 +210,8 @@ async def _run(supervisor: Supervisor, *, always_restarted: bool) -> int:
 
 
 def _address(text: str) -> tuple[str, int]:
+    from understudy.addresses import split as split_address
+
     try:
         return split_address(text)
     except ValueError:

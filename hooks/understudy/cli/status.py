@@ -1,8 +1,7 @@
-"""``understudy status``: who leads, who stands by, and how ready they are."""
+"""``understudy status``: shows the leader, the standbys, and how ready they are."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time
@@ -11,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.options import enumeration
 from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Stores, Where
 from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.supervisor.cluster_status import ClusterStatus
 
-#: What --watch looks at again: it may be over by then.
+LOCKS_IN_A_CLUSTER = ("lease", "configmap", "multi")
+#: Errors after which --watch looks again, because they may pass.
 _PASSING = (JobNotBegun, ServerUnreachable)
 
 
@@ -26,18 +27,25 @@ def status(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
-    lock: Annotated[str, typer.Option(help="The lock's kind in a cluster: lease, configmap or multi.")] = "lease",
+    lock: Annotated[
+        str,
+        typer.Option(
+            help="The lock's kind in a cluster: lease, configmap or multi.", **enumeration(LOCKS_IN_A_CLUSTER)
+        ),
+    ] = "lease",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Print again and again.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Print repeatedly.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between two looks, with --watch.")] = 2.0,
 ) -> None:
-    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed. Without an id, a line for each there is.
+    """Show the leader, its epoch, and every standby: whether, how and when it last rehearsed. Without an id, print a line per cluster.
 
     On one machine by default; in a Kubernetes cluster when --namespace or --context is given, or inside a pod without --ha-dir.
 
-    Exit codes: 0 the job has begun, whatever became of it; 2 there is no such cluster id; 7 a right is missing; 8 the API server does
-    not answer; 9 no replica has ever led the job.
+    Exit codes: 0 the job has begun, even if it has ended since; 2 there is no such cluster id; 7 a permission is missing; 8 the API
+    server does not answer; 9 no replica has ever led the job.
     """
+    import asyncio
+
     where = Where(ha_dir, cluster_id, namespace, context)
     while True:
         try:
@@ -54,7 +62,11 @@ def status(
 
 
 async def _print(where: Where, lock: str, *, as_json: bool) -> None:
-    """Raises, once everything that could be read is printed, for what keeps it from being the whole truth."""
+    """Prints everything that could be read, then raises for what could not.
+
+    Raises:
+        UnderstudyError: what is printed is not the whole status.
+    """
     async with where.open_all(lock) as found:
         if len(found) > 1:
             pictures = [(await _look(stores))[0] for stores in found]
@@ -86,5 +98,5 @@ def _not_begun(stores: Stores, picture: ClusterStatus) -> UnderstudyError:
     return JobNotBegun(
         f"no replica has ever led a job here{waiting}",
         where=f"cluster {stores.cluster} {stores.place}",
-        remedy="Start it with understudy run; the log of its replicas says what they wait for",
+        remedy="Start it with understudy run. The log of its replicas says what they wait for",
     )

@@ -1,4 +1,4 @@
-"""Where a cluster id's documents are, for commands that are not a replica's: a directory here, or a Kubernetes cluster."""
+"""Where commands other than ``run`` find a cluster id's documents: in a directory of this machine, or in a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconf
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What is known of ``cluster``; ``lock`` holds its lock, ``documents`` everything else. ``place``: where that is, in words."""
+    """The documents of ``cluster``. ``lock`` holds its lock, ``documents`` everything else. ``place``: where they are, in words."""
 
     cluster: str
     documents: DocumentStore
@@ -45,7 +45,9 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """On this machine if ``ha_dir`` is given, in a Kubernetes cluster if ``namespace`` or ``context`` is; else as a replica would."""
+    """On this machine if ``ha_dir`` is given; in a Kubernetes cluster if ``namespace`` or ``context`` is; otherwise where a replica
+    started here would look.
+    """
 
     ha_dir: Path | None
     cluster_id: str
@@ -66,7 +68,11 @@ class Where:
 
     @asynccontextmanager
     async def open(self, lock: str = "lease") -> AsyncIterator[Stores]:
-        """The one cluster that is meant. Raises ``SettingsError`` where there is none or several."""
+        """Opens the one cluster there is, or the named one.
+
+        Raises:
+            SettingsError: there is none, or several.
+        """
         async with self.open_all(lock) as found:
             if len(found) > 1:
                 names = ", ".join(each.cluster for each in found)
@@ -75,7 +81,11 @@ class Where:
 
     @asynccontextmanager
     async def open_all(self, lock: str = "lease") -> AsyncIterator[list[Stores]]:
-        """The cluster that is named, else every one there is, one at least. Raises ``SettingsError`` where there is none."""
+        """Opens the named cluster, otherwise every one there is.
+
+        Raises:
+            SettingsError: there is none.
+        """
         if not self.in_kubernetes:
             from understudy.documents.filesystem import FilesystemDocumentStore
 
@@ -98,7 +108,7 @@ class Where:
             yield [Stores(each, documents, locks, place) for each in await self._clusters(documents, place)]
 
     async def _clusters(self, documents: KubernetesDocumentStore, place: str) -> list[str]:
-        """Cluster ids by the ConfigMap of their replicas, which is there before any of them."""
+        """Finds cluster ids by the ConfigMap of their replicas, which exists before the first replica does."""
         if self.cluster_id and await documents.is_there(replicas_of(self.cluster_id)):
             return [self.cluster_id]
         try:
@@ -106,7 +116,7 @@ class Where:
         except AccessDenied:
             if not self.cluster_id:
                 raise
-            names = set()  # one who may look at one cluster only has mistyped it all the same
+            names = set()  # without the right to list, a mistyped id is still the likeliest reason
         known = sorted(cluster for name in names if (cluster := cluster_of_replicas(name)) is not None)
         if self.cluster_id or not known:
             raise SettingsError(

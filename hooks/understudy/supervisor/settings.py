@@ -1,30 +1,28 @@
-"""What ``understudy run`` was told, checked, and the places derived from it."""
+"""What ``understudy run`` was told, resolved: nothing is left to a default that depends on the script or on where it runs."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.config.timings import Timings
+from understudy.config.tree import LockKind, Rehearsal, Restart, SparkDefaults, Standby, Storage, Takeover
 from understudy.errors import ScriptProblem, SettingsError
 from understudy.ha.runs import check_run_id
 from understudy.protocol.names import Names, check_id
 
-LOCKS = ("file", "lease", "configmap", "multi")
-REHEARSALS = ("live", "synthetic", "plan", "off")
-
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """One replica's settings. ``rehearse_every``, ``stop_patience``, ``takeover_timeout``, ``restart_window`` and ``standby_max_age``
-    in seconds.
+    """One replica's settings. Groups of options are carried as they were declared, in ``config.tree``.
 
     ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
-    for the pod's own.
-    ``checkpoints``: where a query without a checkpoint location of its own gets one. ``scratch``: where rehearsals write; empty for
-    this machine's disk, which executors on other machines do not reach. ``standby_executors``: how many a standby keeps warm where
-    executors are pods. ``run_id``: which run of the job this replica is for; empty for the one under way.
+    for the pod's own. ``run_id``: which run of the job this replica is for; empty for the one under way.
+
+    Raises:
+        SettingsError: an id is not one, or the lease does not fit the lock.
+        ScriptProblem: there is no such script.
     """
 
     script: Path
@@ -34,24 +32,15 @@ class RunSettings:
     job: str
     ha_dir: Path
     timings: Timings
-    rehearse: str = "live"
-    rehearse_rounds: int = 32
-    rehearse_every: float = 30.0
-    rehearse_rows: int = 10_000_000
-    rehearse_bytes: int = 2 * 10**9
-    stop_patience: float = 0.3
-    takeover_timeout: float = 120.0
-    restart_attempts: int = 10
-    restart_delay: float = 1.0
-    restart_window: float = 600.0
-    lock_kind: str = "file"
+    lock_kind: LockKind = "file"
     namespace: str = ""
-    checkpoints: str = ""
-    scratch: str = ""
-    standby_executors: int = 1
-    standby_max_age: float = 3600.0
-    tune: bool = False
     run_id: str = ""
+    storage: Storage = field(default_factory=Storage)
+    rehearsal: Rehearsal = field(default_factory=Rehearsal)
+    standby: Standby = field(default_factory=Standby)
+    takeover: Takeover = field(default_factory=Takeover)
+    restart: Restart = field(default_factory=Restart)
+    spark: SparkDefaults = field(default_factory=SparkDefaults)
 
     def __post_init__(self) -> None:
         check_id(self.cluster, "--cluster-id")
@@ -63,10 +52,6 @@ class RunSettings:
                 where="--job-id",
                 remedy="Name the job for what it computes",
             )
-        if self.lock_kind not in LOCKS:
-            raise SettingsError(
-                f"unknown lock {self.lock_kind!r}", where="--lock", remedy=f"Choose one of {', '.join(LOCKS)}"
-            )
         if self.in_cluster and self.timings.lease != int(self.timings.lease):
             raise SettingsError(
                 f"{self.timings.lease} s cannot be written into a Kubernetes lock, which holds whole seconds",
@@ -75,33 +60,6 @@ class RunSettings:
             )
         if not self.script.is_file():
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
-        if self.rehearse not in REHEARSALS:
-            raise SettingsError(
-                f"unknown mode {self.rehearse!r}", where="--rehearse", remedy=f"Choose one of {', '.join(REHEARSALS)}"
-            )
-        for name, least in (
-            ("rehearse_rounds", 1),
-            ("rehearse_rows", 1),
-            ("rehearse_bytes", 1),
-            ("restart_attempts", 0),
-            ("standby_executors", 0),
-        ):
-            if getattr(self, name) < least:
-                raise SettingsError(
-                    f"{getattr(self, name)} is below {least}", where=f"--{name.replace('_', '-')}", remedy="Raise it"
-                )
-        for name in (
-            "rehearse_every",
-            "stop_patience",
-            "takeover_timeout",
-            "restart_delay",
-            "restart_window",
-            "standby_max_age",
-        ):
-            if not getattr(self, name) > 0:
-                raise SettingsError(
-                    f"{getattr(self, name)} s is not above 0", where=f"--{name.replace('_', '-')}", remedy="Raise it"
-                )
 
     @property
     def in_cluster(self) -> bool:
@@ -109,9 +67,9 @@ class RunSettings:
 
     @property
     def checkpoint_base(self) -> str:
-        """Empty where there is no place that all replicas share: then every query has to name its own."""
-        if self.checkpoints or self.in_cluster:
-            return self.checkpoints
+        """Where a query without a checkpoint location gets one; empty where replicas share no place, so that each has to name one."""
+        if self.storage.checkpoints or self.in_cluster:
+            return self.storage.checkpoints
         return str(self.home / "checkpoints" / self.job)
 
     @property
@@ -129,3 +87,59 @@ class RunSettings:
         for part in (*self.arguments, "--", *self.submit):
             digest.update(part.encode() + b"\0")
         return digest.hexdigest()[:12]
+
+    @property
+    def scratch(self) -> str:
+        return self.storage.scratch
+
+    @property
+    def rehearse(self) -> str:
+        return self.rehearsal.mode
+
+    @property
+    def rehearse_rounds(self) -> int:
+        return self.rehearsal.rounds
+
+    @property
+    def rehearse_every(self) -> float:
+        return self.rehearsal.every
+
+    @property
+    def rehearse_rows(self) -> int:
+        return self.rehearsal.rows
+
+    @property
+    def rehearse_bytes(self) -> int:
+        return self.rehearsal.bytes
+
+    @property
+    def standby_executors(self) -> int:
+        return self.standby.executors
+
+    @property
+    def standby_max_age(self) -> float:
+        return self.standby.max_age
+
+    @property
+    def stop_patience(self) -> float:
+        return self.takeover.stop_patience
+
+    @property
+    def takeover_timeout(self) -> float:
+        return self.takeover.timeout
+
+    @property
+    def restart_attempts(self) -> int:
+        return self.restart.attempts
+
+    @property
+    def restart_delay(self) -> float:
+        return self.restart.delay
+
+    @property
+    def restart_window(self) -> float:
+        return self.restart.window
+
+    @property
+    def tune(self) -> bool:
+        return self.spark.tune
