@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 from tests.spark import quick
 from tests.spark.in_force import unfenced
 from understudy.clock import NEVER, Instant, instant
+from understudy.config.tree import Rehearsal, RehearsalMode, SparkDefaults
 from understudy.environment import find_fence, find_java, spark_environment, spark_version
 from understudy.fencing.activity import Activity
 from understudy.fencing.counters import CountersPage
@@ -42,7 +43,7 @@ class Rig:
         home: Path,
         script: str,
         *arguments: str,
-        rehearse: str = "off",
+        rehearse: RehearsalMode = "off",
         rounds: int = 2,
         every: float = 30.0,
         rows_per_hour: int = 10**9,
@@ -77,14 +78,10 @@ class Rig:
             write_timeout=4.0,
             checkpoints=str(home / "checkpoints"),
             scratch=str(self.scratch),
-            rehearse=rehearse,
-            rounds=rounds,
-            every=every,
-            rows_per_hour=rows_per_hour,
-            bytes_per_hour=10**12,
+            rehearsal=Rehearsal(mode=rehearse, rounds=rounds, every=every, rows=rows_per_hour, bytes=10**12),
+            spark=SparkDefaults(tune=tune),
             parent=os.getpid(),
             low_priority=False,
-            tune=tune,
             script=str(self.script),
             arguments=list(arguments),
             submit=[

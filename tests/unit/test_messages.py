@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from understudy.config.tree import Rehearsal, SparkDefaults
 from understudy.errors import EnvironmentProblem
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.messages import Granted, Message, RehearsalReport, Roots, decode, encode
@@ -85,14 +86,10 @@ def spec() -> DriverSpec:
         1.5,
         "/c",
         "/s",
-        "live",
-        4,
-        30.0,
-        rows_per_hour=1000,
-        bytes_per_hour=10**9,
+        Rehearsal(mode="plan", rounds=4, every=30.0, rows=1000, bytes=10**9),
+        SparkDefaults(tune=True),
         parent=1,
         low_priority=True,
-        tune=False,
         script="/x.py",
         arguments=["a b"],
     )
@@ -108,6 +105,8 @@ def test_a_driver_specification_survives_the_environment() -> None:
         ({"parent": "1"}, "DriverSpec.parent is int, not str"),
         ({"arguments": "a b"}, r"DriverSpec.arguments is list\[str\], not str"),
         ({"idle": True}, "DriverSpec has no field idle"),
+        ({"rehearsal": {"mode": "loudly"}}, "Rehearsal.mode is one of live, synthetic, plan, off, not str"),
+        ({"spark": {"tune": "yes"}}, "SparkDefaults.tune is bool, not str"),
     ],
 )
 def test_a_driver_specification_that_is_none_is_refused_by_the_field(changes: dict[str, object], said: str) -> None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 import pytest
 
 from understudy.protocol.typed import build
+
+
+@dataclass(frozen=True, slots=True)
+class Mood:
+    kind: ClassVar[str] = "mood"
+    tone: Literal["calm", "loud"] = "calm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,7 @@ class Sample:
     done: bool = False
     roots: list[str] = field(default_factory=list)
     recorded: dict[str, int] = field(default_factory=dict)
+    mood: Mood = field(default_factory=Mood)
 
 
 WHOLE = {"name": "a", "count": 1, "seconds": 1.5}
@@ -29,6 +37,8 @@ WHOLE = {"name": "a", "count": 1, "seconds": 1.5}
         ({**WHOLE, "seconds": 2}, Sample("a", 1, 2)),
         ({**WHOLE, "done": True, "roots": ["/r"], "recorded": {"/r": 7}}, Sample("a", 1, 1.5, True, ["/r"], {"/r": 7})),
         ({**WHOLE, "roots": [], "recorded": {}}, Sample("a", 1, 1.5)),
+        ({**WHOLE, "mood": {"tone": "loud"}}, Sample("a", 1, 1.5, mood=Mood("loud"))),
+        ({**WHOLE, "mood": {}}, Sample("a", 1, 1.5)),
     ],
 )
 def test_what_fits_is_made(body: dict[str, object], made: Sample) -> None:
@@ -53,6 +63,10 @@ def test_what_fits_is_made(body: dict[str, object], made: Sample) -> None:
         ({**WHOLE, "roots": ["/r", 7]}, r"Sample.roots is list\[str\], not list"),
         ({**WHOLE, "recorded": {"/r": "7"}}, r"Sample.recorded is dict\[str, int\], not dict"),
         ({**WHOLE, "recorded": ["/r"]}, r"Sample.recorded is dict\[str, int\], not list"),
+        ({**WHOLE, "mood": "loud"}, "Sample.mood is Mood, not str"),
+        ({**WHOLE, "mood": {"tone": "shrill"}}, "Mood.tone is one of calm, loud, not str"),
+        ({**WHOLE, "mood": {"tone": ["calm"]}}, "Mood.tone is one of calm, loud, not list"),
+        ({**WHOLE, "mood": {"kind": "mood"}}, "Mood has no field kind"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_its_name(body: dict[str, object], said: str) -> None:

@@ -49,8 +49,9 @@ def assemble(
 ) -> Driver:
     """``send`` reaches the supervisor, ``refuse`` ends the process."""
     gate, fence_check = Path(spec.gate), FenceCheck(refuse)
-    budget = ReadBudget(spec.rows_per_hour, spec.bytes_per_hour)
-    rehearsals = Rehearsals(spec.rehearse, spec.rounds, spec.every, spec.scratch, budget, send)
+    plan = spec.rehearsal
+    budget = ReadBudget(plan.rows, plan.bytes)
+    rehearsals = Rehearsals(plan.mode, plan.rounds, plan.every, spec.scratch, budget, send)
     gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer)
     return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
 

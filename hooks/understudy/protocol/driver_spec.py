@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
+from understudy.config.tree import Rehearsal, SparkDefaults
 from understudy.errors import EnvironmentProblem
 from understudy.protocol import typed
 
@@ -25,7 +26,7 @@ EXPENDABLE = 300
 
 @dataclass(frozen=True, slots=True)
 class DriverSpec:
-    """What a driver needs to know at its start.
+    """What a driver needs to know at its start. Groups of options are handed on as they were declared.
 
     ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
     is how many to ask for at the grant; 0 leaves that to Spark. ``low_priority``: another replica leads; the kernel should favour
@@ -43,14 +44,10 @@ class DriverSpec:
     write_timeout: float
     checkpoints: str
     scratch: str
-    rehearse: str
-    rounds: int
-    every: float
-    rows_per_hour: int
-    bytes_per_hour: int
+    rehearsal: Rehearsal
+    spark: SparkDefaults
     parent: int
     low_priority: bool
-    tune: bool
     script: str
     arguments: list[str] = field(default_factory=list)
     submit: list[str] = field(default_factory=list)

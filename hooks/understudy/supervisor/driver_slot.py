@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from understudy.errors import ProcessesRemain
@@ -93,14 +94,10 @@ class DriverSlot:
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
             scratch=f"{settings.scratch.rstrip('/')}/{holder}" if settings.scratch else str(workspace.scratch),
-            rehearse=settings.rehearse if executors.rehearses else "off",
-            rounds=settings.rehearse_rounds,
-            every=settings.rehearse_every,
-            rows_per_hour=settings.rehearse_rows,
-            bytes_per_hour=settings.rehearse_bytes,
+            rehearsal=settings.rehearsal if executors.rehearses else replace(settings.rehearsal, mode="off"),
+            spark=settings.spark,
             parent=os.getpid(),
             low_priority=low_priority,
-            tune=settings.tune,
             script=str(settings.script.resolve()),
             arguments=list(settings.arguments),
             submit=list(executors.submit),

@@ -17,7 +17,7 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
         driver.fence_check.session(writer._spark)  # noqa: SLF001 - now: a query keeps the settings of its start
         analyse(writer)
-        if spec.tune:
+        if spec.spark.tune:
             tune(writer._spark)  # noqa: SLF001
         in_cluster = spec.lock_kind != "file"
         return driver.starts.start(declare(writer, path, table, spec.checkpoints, in_cluster=in_cluster))
