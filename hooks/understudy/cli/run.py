@@ -15,6 +15,7 @@ from understudy.config.tree import Config
 from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
+    from understudy.events import Log
     from understudy.supervisor.settings import RunSettings
     from understudy.supervisor.supervisor import Supervisor
 
@@ -107,8 +108,6 @@ def run(
     from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
     from understudy.submit import with_bracketed_hosts
-    from understudy.supervisor.backends import connect
-    from understudy.supervisor.supervisor import Supervisor
 
     submit, script, arguments = split(rest)
     submit = with_bracketed_hosts(submit)
@@ -125,22 +124,7 @@ def run(
     check_directory(settings.home)
     (settings.home / "log").mkdir(parents=True, exist_ok=True)
     log = Log({"job": settings.job, "pid": os.getpid()})
-
-    async def replica() -> int:
-        services, host = await connect(settings, log)
-        supervisor = Supervisor(settings, services, host, fence, log)
-        if address is None:
-            return await _run(supervisor, always_restarted=host.always_restarted)
-        from understudy.supervisor.probes import Probes
-
-        probes = Probes(supervisor.health, services.requests)
-        await probes.start(*address)
-        try:
-            return await _run(supervisor, always_restarted=host.always_restarted)
-        finally:
-            await probes.stop()
-
-    sys.exit(asyncio.run(replica()))
+    sys.exit(asyncio.run(_replica(settings, address, fence, log)))
 
 
 def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: tuple[str, ...]) -> RunSettings:
@@ -168,6 +152,25 @@ def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: 
         restart=config.restart,
         spark=config.spark,
     )
+
+
+async def _replica(settings: RunSettings, address: tuple[str, int] | None, fence: Path, log: Log) -> int:
+    """Runs a replica, with probes at ``address`` if there is one, and returns its exit code."""
+    from understudy.supervisor.backends import connect
+    from understudy.supervisor.supervisor import Supervisor
+
+    services, host = await connect(settings, log)
+    supervisor = Supervisor(settings, services, host, fence, log)
+    if address is None:
+        return await _run(supervisor, always_restarted=host.always_restarted)
+    from understudy.supervisor.probes import Probes
+
+    probes = Probes(supervisor.health, services.requests)
+    await probes.start(*address)
+    try:
+        return await _run(supervisor, always_restarted=host.always_restarted)
+    finally:
+        await probes.stop()
 
 
 def _adopt(environ: dict[str, str]) -> None:

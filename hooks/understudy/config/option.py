@@ -7,10 +7,11 @@ docs/options.md, and the check of its value. One name is spelled four ways: ``re
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from understudy.errors import SettingsError
 
@@ -135,7 +136,7 @@ class Option:
 
 def options_of(group: type[Group]) -> tuple[Option, ...]:
     """A group's declarations, read once."""
-    return _options_of(group)
+    return _options_of(cast("Hashable", group))
 
 
 @cache

@@ -30,7 +30,7 @@ def build(kind: type[T], body: Mapping[str, object]) -> T:
 
 
 def _value(value: Any, annotation: Any) -> Any:
-    return build(annotation, value) if is_dataclass(annotation) else value
+    return build(annotation, value) if isinstance(annotation, type) and is_dataclass(annotation) else value
 
 
 @cache
@@ -39,7 +39,9 @@ def _declared(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     hints = get_type_hints(kind)
     declared = fields(kind)
     optional = {item.name for item in declared if item.default is not MISSING or item.default_factory is not MISSING}
-    return {item.name: hints[item.name] for item in declared}, tuple(item.name for item in declared if item.name not in optional)
+    return {item.name: hints[item.name] for item in declared}, tuple(
+        item.name for item in declared if item.name not in optional
+    )
 
 
 def _fits(value: object, annotation: Any) -> bool:
