@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar image load up down purge render demo test test-all e2e e2e-all bench bench-k8s bench-electors steady soak hostile zoo prove lint format lock clean
+.PHONY: help setup jar junit image load up down purge render demo test test-all e2e e2e-all bench bench-k8s bench-electors steady soak hostile zoo prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -33,8 +33,9 @@ help:
 	@echo 'make zoo           scripts as users write them, their leaders killed (KILLS=20 each): every sink compared with a plain run'
 	@echo 'make prove         thousands of simulated histories, every interleaving of the election, every guard taken out (SEEDS=10000)'
 	@echo 'make lint          ruff, mypy, import-linter, deptry, shellcheck'
-	@echo 'make format        let ruff rewrite what it can'
+	@echo 'make format        let ruff and google-java-format rewrite what they can'
 	@echo 'make jar           build the fence for the JVM into hooks/understudy/jars/'
+	@echo 'make junit         the JUnit tests of the fence, what Error Prone finds in it, and its format; part of make test'
 	@echo 'make image         build the container image understudy:dev (BASE_IMAGE=..., IMAGE=..., KEEP=hive,ml)'
 	@echo 'make load          load that image into the cluster of the current context (kind, minikube)'
 	@echo 'make up            deploy a stack of the bundle with pulumi: STACK=dev, prod, or yours (docs/bundle.md)'
@@ -48,6 +49,9 @@ setup:
 
 jar:
 	@tools/setup.sh jar
+
+junit: setup
+	@tools/jvm.sh check
 
 image:
 	@tools/setup.sh jar s3a
@@ -75,12 +79,14 @@ demo:
 
 test:
 	@tools/setup.sh jar spark43 s3 kafka connectors
+	@tools/jvm.sh check
 	$(PYTHON) -m pytest -m 'not long' $(ARGS)
 	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
 	@tools/setup.sh jar spark43 s3 kafka connectors
+	@tools/jvm.sh check
 	$(PYTHON) -m pytest $(ARGS)
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
 
@@ -132,6 +138,7 @@ lint: setup
 format: setup
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+	@tools/jvm.sh format
 
 lock: setup
 	@UPGRADE=$(UPGRADE) tools/lock.sh

@@ -37,7 +37,7 @@ def provide_fence(root: Path) -> None:
     if (maven := shutil.which("mvn")) is None:
         _fail("Maven is not installed")
     pom = root / "hooks" / "jvm" / "pom.xml"
-    command = [maven, "-q", "-B", "-ntp", "-DskipTests", "-f", str(pom), "package"]
+    command = [maven, "-q", "-B", "-ntp", "-Dmaven.test.skip=true", "-f", str(pom), "package"]
     environment = {**os.environ, "JAVA_HOME": _java_home(root)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     built = sorted((root / "hooks" / "jvm" / "target").glob("understudy-fence-*.jar"))
@@ -57,7 +57,7 @@ def _key(root: Path) -> str:
     lines = []
     for path in (root / "hooks" / "jvm").rglob("*"):
         parts = path.relative_to(root).parts
-        if path.is_file() and not {"target", "s3a"} & set(parts[:-1]):
+        if path.is_file() and not {"target", "s3a", "test"} & set(parts[:-1]):
             lines.append((os.fsencode("/".join(parts)), hashlib.sha256(path.read_bytes()).hexdigest()))
     listing = b"".join(digest.encode() + b"  " + name + b"\n" for name, digest in sorted(lines))
     return hashlib.sha256(listing).hexdigest()

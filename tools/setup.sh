@@ -209,7 +209,7 @@ environment() { # environment DIRECTORY LOCK
 }
 
 # ---------------------------------------------------------------------------------------------------------------- jar
-jar_sources() { find hooks/jvm '(' -name target -o -name s3a ')' -prune -o -type f -print | LC_ALL=C sort; }
+jar_sources() { find hooks/jvm '(' -name target -o -name s3a -o -name test ')' -prune -o -type f -print | LC_ALL=C sort; }
 
 jar_key() { jar_sources | tr '\n' '\0' | xargs -0 sha256sum | sha256sum | cut -c1-64; }
 
@@ -223,7 +223,7 @@ jar() {
     home=$(find_jdk .venv/bin/python)
     key=$(jar_key)
     say "hooks/understudy/jars: building the fence with Maven and the JDK in $home"
-    logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -DskipTests -f hooks/jvm/pom.xml package
+    logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -Dmaven.test.skip=true -f hooks/jvm/pom.xml package
     mkdir -p hooks/understudy/jars
     rm -f hooks/understudy/jars/*.jar
     cp hooks/jvm/target/understudy-fence-*.jar hooks/understudy/jars/

@@ -119,6 +119,8 @@ def test_the_hook_knows_a_jar_by_the_same_key_as_the_set_up(checkout: Path) -> N
     functions = "\n".join(re.findall(r"^jar_(?:sources|key)\(\) \{.*\}$", script, re.MULTILINE))
     (checkout / "hooks" / "jvm" / "target").mkdir()
     (checkout / "hooks" / "jvm" / "target" / "left-out").touch()
+    (checkout / "hooks" / "jvm" / "src" / "test").mkdir(parents=True)
+    (checkout / "hooks" / "jvm" / "src" / "test" / "LeftOutToo.java").touch()
     (checkout / "hooks" / "jvm" / "Za.java").write_text("Z")
     (checkout / "hooks" / "jvm" / "a b.java").write_text("a")
     said = subprocess.run(

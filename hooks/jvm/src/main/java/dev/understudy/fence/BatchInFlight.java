@@ -4,18 +4,19 @@ import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no gate keeps the driver busy:
- * its tasks write whatever the gate says, so a driver with one is killed at the kill deadline and never parked.
+ * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no gate
+ * keeps the driver busy. Its tasks write even while the gate is closed, so the driver is killed at the
+ * kill deadline and never parked.
  */
 final class BatchInFlight {
     static final long NONE = -1;
     /**
-     * Below {@link #NONE}: nobody has looked yet what is there. Each time it is another number, so that a look that began before
-     * answers for nothing that came after.
+     * Below {@link #NONE}: unknown until a look at the files. Each time it is another number, so that a
+     * look that began before does not answer for what came after.
      */
     private static final AtomicLong UNKNOWN = new AtomicLong(NONE);
 
-    /** Finds the predecessor's batch, or {@link #NONE}: two lists, which a takeover has no time for. */
+    /** Finds the predecessor's batch, or {@link #NONE}: two lists, for which a takeover does not wait. */
     interface Search {
         long pending() throws IOException;
     }
@@ -42,7 +43,8 @@ final class BatchInFlight {
         look();
     }
 
-    /** Claimed: a predecessor may have left one, which is run again without its offsets being written. One of ours goes on. */
+    /** The root was claimed: a predecessor may have left a batch, which runs again without its offsets being
+     * written. A batch of ours goes on. */
     void unknown() {
         long fresh = UNKNOWN.decrementAndGet();
         batch.updateAndGet(known -> known > NONE ? known : fresh);
@@ -50,11 +52,20 @@ final class BatchInFlight {
         look();
     }
 
-    /** An entry of the offsets or commits was sent and not confirmed, or is there already: what stands there decides. */
+    /** An entry of the offsets or commits was sent and not confirmed, or exists: what stands there decides. */
     void unclear() {
         batch.set(UNKNOWN.decrementAndGet());
         count();
         look();
+    }
+
+    /** Returns the number of a batch from the name of its log entry; {@link #NONE} for any other name. */
+    static long number(String name) {
+        try {
+            return Long.parseLong(name);
+        } catch (NumberFormatException e) {
+            return NONE;
+        }
     }
 
     void began(long number) {
@@ -69,7 +80,7 @@ final class BatchInFlight {
         count();
     }
 
-    /** No query of this root runs any more, whatever its last batch came to. */
+    /** No query of this root runs any more, with or without its last batch. */
     synchronized void over() {
         batch.set(NONE);
         always = false;
@@ -93,7 +104,7 @@ final class BatchInFlight {
         }
     }
 
-    /** An idle query after a takeover may be parked, so somebody has to look; the query itself does not wait for it. */
+    /** An idle query after a takeover may be parked, so a thread looks; the query does not wait for it. */
     private synchronized void look() {
         if (page == null || always || batch.get() >= NONE) {
             return;
@@ -103,7 +114,7 @@ final class BatchInFlight {
                     try {
                         get();
                     } catch (IOException e) {
-                        return; // what cannot be looked into counts as in flight, until a batch of ours ends
+                        return; // unreadable files count as a batch in flight, until a batch of ours ends
                     }
                 },
                 "understudy-in-flight");

@@ -1,14 +1,12 @@
 package dev.understudy.fence;
 
-import java.io.ByteArrayInputStream;
-import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
@@ -16,7 +14,6 @@ import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FilterFileSystem;
@@ -24,18 +21,26 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.util.functional.FutureIO;
 
 /**
- * Reads of one checkpoint in an object store, with few requests. A query that starts asks several times for each entry of its
- * logs and then reads its state, three requests each and one after the other; a takeover cannot wait for hundreds of them.
+ * Reads of one checkpoint in an object store, with few requests. A query that starts asks several
+ * times for each entry of its logs and then reads its state, three requests each and one after the
+ * other; a takeover cannot wait for hundreds of them.
  *
- * <p>Five things are remembered. The content of small objects, for the whole JVM, by path and ETag: so a standby's rehearsals
- * leave little to be read at its grant. That there is a description of a query's state, for the whole JVM: each is written once
- * and looked for some thirty times at every start, and whoever opens one that has gone is told so. That an entry of a log
- * exists, for the life of this object: entries are created exclusively and never change. For a query, the list of a log, for
- * {@value #FRESH_SECONDS} s: whoever missed an entry there finds its slot taken when it writes. {@link #forget} ends these
- * three. And what a list or a look said of any other object, for the next reader of it within {@value #FRESH_SECONDS} s: what
- * {@code open} would ask the store once more.
+ * <p>It remembers five things:
  *
- * <p>For reading only: writes pass through to a client with retries, and nothing of ours calls them.
+ * <ul>
+ *   <li>the content of small objects, for the whole JVM, by path and ETag. A standby's rehearsals
+ *       thus leave little to read at its grant;
+ *   <li>that a description of a query's state exists, for the whole JVM. Each is written once and
+ *       looked for some thirty times at every start, and opening one that has gone fails;
+ *   <li>that an entry of a log exists, for the life of this object. Entries are created exclusively
+ *       and never change;
+ *   <li>for a query, the list of a log, for {@value #FRESH_SECONDS} s. A writer that misses an entry
+ *       in it finds the slot taken. {@link #forget} ends this memory and the two above;
+ *   <li>what a list or a look said of any other object, for its next reader within {@value
+ *       #FRESH_SECONDS} s, which would ask the store once more.
+ * </ul>
+ *
+ * <p>For reading only: writes pass through to a client with retries, and no code of ours calls them.
  */
 public final class CachingCheckpointFileSystem extends FilterFileSystem {
     private static final int SMALL = 256 << 10;
@@ -48,19 +53,21 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     /** Directories of state, and what describes the state in them; not the state itself, which is purged. */
     private static final Pattern LASTING = Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]+)?)");
     private static final Contents CONTENTS = new Contents();
-    private static final Set<String> EXISTING = Collections.newSetFromMap(Collections.synchronizedMap(bounded()));
+    private static final Set<String> EXISTING = Collections.newSetFromMap(Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED)));
 
     private record Seen(FileStatus status, long nanos) {}
 
-    private record Listed(FileStatus[] entries, long nanos) {}
+    private record Listed(List<FileStatus> entries, long nanos) {}
 
-    private final Map<String, Seen> seen = Collections.synchronizedMap(bounded());
+    private final Map<String, Seen> seen = Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
 
     private final boolean keepsLists;
     private final Map<String, Listed> lists = new HashMap<>();
     private long changes;
 
-    /** @param keepsLists for whoever alone writes to these logs, and tells of it: see {@link #forget} */
+    /**
+     * @param keepsLists for the only writer of these logs, which reports its writes: see {@link #forget}
+     */
     CachingCheckpointFileSystem(FileSystem client, boolean keepsLists) {
         super(client);
         this.keepsLists = keepsLists;
@@ -69,7 +76,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     /** For one round of a rehearsal, which only reads, while a leader writes. */
     public static FileSystem of(Path path, Configuration conf) throws IOException {
         FileSystem files = path.getFileSystem(conf);
-        return LocalFiles.isLocal(files) ? files : new CachingCheckpointFileSystem(ObjectStore.reader(path, conf), false);
+        return LocalFiles.isLocal(files) ? files : new CachingCheckpointFileSystem(ObjectStoreClients.reader(path, conf), false);
     }
 
     @Override
@@ -79,9 +86,9 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
             if (known != null) {
                 return known.status();
             }
-            FileStatus[] log = listed(path.getParent());
+            List<FileStatus> log = listed(path.getParent());
             if (log != null) {
-                return Arrays.stream(log)
+                return log.stream()
                         .filter(each -> each.getPath().getName().equals(path.getName()))
                         .findFirst()
                         .orElseThrow(() -> Sneaky.rethrow(new FileNotFoundException(path + " does not exist")));
@@ -97,9 +104,9 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
     @Override
     public FileStatus[] listStatus(Path path) throws IOException {
-        FileStatus[] known = listed(path);
+        List<FileStatus> known = listed(path);
         if (known != null) {
-            return known.clone();
+            return known.toArray(FileStatus[]::new);
         }
         long asked = System.nanoTime();
         long before;
@@ -111,9 +118,9 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
             remembered(each);
         }
         synchronized (lists) {
-            // another thread may have written meanwhile (Spark purges from one of its own): then this list is already old
+            // another thread may have written meanwhile (Spark purges from a separate one): then this list is old
             if (keepsLists && changes == before && LOGS.matcher(path.toUri().getPath()).matches()) {
-                lists.put(key(path), new Listed(found.clone(), asked));
+                lists.put(key(path), new Listed(List.of(found), asked));
             }
         }
         return found;
@@ -151,7 +158,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
         return open(path, fs.getFileStatus(path));
     }
 
-    /** The client is everybody's: see {@link ObjectStore}. */
+    /** The client is shared: see {@link ObjectStoreClients}. */
     @Override
     public void close() {}
 
@@ -180,7 +187,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
             }
             CONTENTS.put(version, content);
         }
-        return new FSDataInputStream(new InMemory(content));
+        return new FSDataInputStream(new InMemoryInputStream(content));
     }
 
     /** Null where the store has to be asked. */
@@ -204,7 +211,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
         }
     }
 
-    private FileStatus[] listed(Path path) {
+    private List<FileStatus> listed(Path path) {
         synchronized (lists) {
             Listed known = lists.get(key(path));
             return known == null || stale(known.nanos()) ? null : known.entries();
@@ -217,15 +224,6 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
     private String key(Path path) {
         return fs.makeQualified(path).toString();
-    }
-
-    private static <V> Map<String, V> bounded() {
-        return new LinkedHashMap<>() {
-            @Override
-            protected boolean removeEldestEntry(Map.Entry<String, V> eldest) {
-                return size() > REMEMBERED;
-            }
-        };
     }
 
     private static boolean isLogEntry(Path path) {
@@ -249,55 +247,6 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
                 bytes -= eldest.next().length;
                 eldest.remove();
             }
-        }
-    }
-
-    private static final class InMemory extends FSInputStream {
-        private final byte[] content;
-        private ByteArrayInputStream in;
-        private long position;
-
-        InMemory(byte[] content) {
-            this.content = content;
-            this.in = new ByteArrayInputStream(content);
-        }
-
-        @Override
-        public int read() {
-            int read = in.read();
-            position += read < 0 ? 0 : 1;
-            return read;
-        }
-
-        @Override
-        public int read(byte[] into, int offset, int length) {
-            int read = in.read(into, offset, length);
-            position += Math.max(0, read);
-            return read;
-        }
-
-        @Override
-        public int available() {
-            return in.available();
-        }
-
-        @Override
-        public void seek(long to) throws IOException {
-            if (to < 0 || to > content.length) {
-                throw new EOFException("cannot seek to " + to + " in " + content.length + " bytes");
-            }
-            in = new ByteArrayInputStream(content, (int) to, content.length - (int) to);
-            position = to;
-        }
-
-        @Override
-        public long getPos() {
-            return position;
-        }
-
-        @Override
-        public boolean seekToNewSource(long to) {
-            return false;
         }
     }
 }

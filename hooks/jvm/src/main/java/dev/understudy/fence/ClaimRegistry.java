@@ -25,7 +25,7 @@ import org.apache.hadoop.fs.Path;
  *
  * <p>The nearest one that is known already; else the place suggests it: {@code <x>/_spark_metadata/…} belongs to the sink
  * {@code <x>}, {@code <x>/offsets/…} and its like to the checkpoint {@code <x>}, a partition {@code <x>/a=1/b=2} of a
- * written table to {@code <x>}, and anything else to its own directory. Spark's temporary checkpoints are no root of anybody's.
+ * written table to {@code <x>}, and any other file to its directory. Spark's temporary checkpoints are not claimed.
  */
 final class ClaimRegistry {
     private static final File TMPDIR = new File(System.getProperty("java.io.tmpdir"));
@@ -33,10 +33,12 @@ final class ClaimRegistry {
             Pattern.compile("(/.*)/(temporary-\\p{XDigit}{8}(?:-\\p{XDigit}{4}){3}-\\p{XDigit}{12})(?:/.*)?");
     private static final Set<String> INSIDE = Set.of("offsets", "commits", "sources", "state", "_spark_metadata");
 
-    /** A script may write to a directory of its own with every batch, and this process lives for months. */
+    /** A script may write to another directory with every batch, and this process lives for months. */
     private static final int OUTPUTS = 256;
 
     private static final int DIRECTORIES = 1024;
+
+    private final ObjectStoreClients clients;
 
     /** Checkpoints, and what was claimed by its name: as many as the script has queries and sinks. */
     private final Map<String, ClaimedDirectory> known = new ConcurrentHashMap<>();
@@ -52,16 +54,11 @@ final class ClaimRegistry {
             return true;
         }
     };
-    /** Outputs that were let go, for as long as a job that runs holds them: what it knows of its directory must not be lost. */
+    /** Outputs that were forgotten, as long as a running job holds them: what it knows must not be lost. */
     private final Map<String, Released> released = new HashMap<>();
 
     private final ReferenceQueue<ClaimedDirectory> collected = new ReferenceQueue<>();
-    private final Map<String, ClaimedDirectory> byDirectory = new LinkedHashMap<>(16, 0.75f, true) {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, ClaimedDirectory> eldest) {
-            return size() > DIRECTORIES;
-        }
-    };
+    private final Map<String, ClaimedDirectory> byDirectory = BoundedMap.leastRecentlyUsedFirst(DIRECTORIES);
 
     private static final class Released extends WeakReference<ClaimedDirectory> {
         final String key;
@@ -72,13 +69,17 @@ final class ClaimRegistry {
         }
     }
 
+    ClaimRegistry(ObjectStoreClients clients) {
+        this.clients = clients;
+    }
+
     ClaimedDirectory named(FileSystem files, Path path, Configuration conf) throws IOException {
         String key = key(files, path);
         ClaimedDirectory root = known.get(key);
         if (root != null) {
             return root;
         }
-        ClaimedDirectory made = ClaimedDirectory.of(key, files, conf); // not under the lock: it may ask the store
+        ClaimedDirectory made = ClaimedDirectory.of(key, files, conf, clients); // not under the lock: it may ask the store
         synchronized (this) {
             ClaimedDirectory first = known.putIfAbsent(key, made);
             outputs.remove(key); // written to before by a batch writer, perhaps
@@ -88,7 +89,7 @@ final class ClaimRegistry {
         }
     }
 
-    /** No query uses it any more; whoever writes there again claims again. */
+    /** No query uses it any more. The next writer claims it again. */
     synchronized void forget(String key) {
         ClaimedDirectory root = known.remove(key);
         if (root != null) {
@@ -109,21 +110,21 @@ final class ClaimRegistry {
             return root;
         }
         String inferred = sink ? sinkRoot(start) : checkpointRoot(key(files, path));
-        return remember(start, inferred, ClaimedDirectory.of(inferred, files, conf));
+        return remember(start, inferred, ClaimedDirectory.of(inferred, files, conf, clients));
     }
 
     /**
      * For a directory that a batch writer writes to: what is claimed as a whole above it, or else the output of {@code job}. Only
-     * the latest outputs are remembered; another one is claimed again, which finds its own claim, when it is written to again.
+     * the latest outputs are remembered; another one is claimed again, and finds its claim, when it is written to again.
      */
-    ClaimedDirectory output(FileSystem files, Path path, Configuration conf, String cluster, String job) throws IOException {
+    ClaimedDirectory output(FileSystem files, Path path, Configuration conf, Identity identity) throws IOException {
         String start = key(files, path);
         ClaimedDirectory root = nearest(start, true);
         if (root != null) {
             return root;
         }
         String inferred = sinkRoot(start);
-        return remember(start, inferred, ClaimedDirectory.ofOutput(inferred, files, conf, cluster, job));
+        return remember(start, inferred, ClaimedDirectory.ofOutput(inferred, files, conf, clients, identity));
     }
 
     private synchronized ClaimedDirectory nearest(String start, boolean outputsToo) {
@@ -144,7 +145,8 @@ final class ClaimRegistry {
 
     private synchronized ClaimedDirectory remember(String start, String key, ClaimedDirectory made) {
         ClaimedDirectory root = find(key);
-        if (root == null || root.output() && !made.output()) { // a batch's output that becomes a stream's: the claim of all wins
+        if (root == null || (root.output() && !made.output())) {
+            // a batch's output that becomes a stream's: the claim of the whole directory wins
             root = made;
             (made.output() ? outputs : known).put(key, root);
             byDirectory.clear();
@@ -178,7 +180,7 @@ final class ClaimRegistry {
 
     /**
      * The directory that Spark has made for a query without a checkpoint (memory, console, noop), if this is in it; else null. Its name is
-     * drawn at each start, it is deleted at the end, and no other driver can mean it: there is nothing to claim.
+     * random, it is deleted at the end, and no other driver can mean it: there is nothing to claim.
      */
     private static String temporaryCheckpoint(String key) throws IOException {
         Matcher found = TEMPORARY.matcher(key);

@@ -2,10 +2,10 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 
-/** One root's claim document, with compare-and-set. Implementations decide nothing: see {@link Claims}. */
+/** One root's claim document, with compare-and-set. An implementation decides nothing: see {@link Claims}. */
 interface ClaimStore {
     /**
-     * What stands now. {@code revision} is empty when nothing does; {@code claim} is null then, and also when what stands
+     * What stands now: {@code revision} is empty when nothing does; {@code claim} is null then, and also when what stands
      * cannot be understood.
      */
     record Standing(String revision, Claim claim) {
@@ -17,15 +17,17 @@ interface ClaimStore {
     }
 
     /**
-     * Runs the code of a claim once, writing only what nobody reads and what is gone afterwards. What stood then, where a first
-     * claim may well begin with {@link #replace}; null where reading costs nothing.
+     * Runs the code of a claim once. Writes nothing that another process reads, and leaves nothing.
+     * Returns what stood then, so that a first claim may begin with {@link #replace}; null where a read
+     * costs nothing.
      */
     default Standing prepare() throws IOException {
         read();
         return null;
     }
 
-    /** Throws {@link UnfitStoreException} where a compare-and-set is none. Costs nothing once it is known. */
+    /** Raises {@link UnfitStoreException} where a compare-and-set is not honoured. Costs nothing once that
+     * is known. */
     default void requireConditions() throws IOException {}
 
     /** Never from a cache. */
@@ -37,6 +39,6 @@ interface ClaimStore {
      */
     boolean replace(Standing seen, Claim claim) throws IOException;
 
-    /** Whether {@code ours} still is the claim, as cheaply as that can be known. */
+    /** Whether {@code ours} still is the claim, by the cheapest look there is. */
     boolean stands(Standing ours) throws IOException;
 }

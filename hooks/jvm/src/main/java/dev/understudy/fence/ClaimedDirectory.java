@@ -4,8 +4,6 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Collections;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
@@ -14,184 +12,204 @@ import org.apache.hadoop.fs.FileSystem;
 
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
 final class ClaimedDirectory {
-    private static final long NO_BATCH = BatchInFlight.NONE;
+  /** A sink may have a directory per batch. */
+  private static final int CLEARED = 256;
 
-    final String key;
-    /** Null where the file system has no compare-and-set: such a root has the gate only. */
-    private final ClaimStore store;
+  final String key;
+  final BatchInFlight inFlight = new BatchInFlight(this::pendingBatch);
 
-    private final boolean remote;
-    private final FileSystem files;
-    private volatile ClaimStore.Standing ours;
-    private volatile ClaimStore.Standing prepared;
-    final BatchInFlight inFlight = new BatchInFlight(this::pendingBatch);
-    private volatile boolean takenOver;
-    private volatile long admitted = -1;
-    private final Set<String> cleared = Collections.newSetFromMap(new LinkedHashMap<>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
-            return size() > 256; // a sink may have a directory per batch
-        }
-    });
+  /** Null where the file system has no compare-and-set: such a root has the gate only. */
+  private final ClaimStore store;
 
-    private final boolean output;
+  private final boolean remote;
+  private final boolean output;
+  private final FileSystem files;
+  private volatile ClaimStore.Standing ours;
+  private volatile ClaimStore.Standing prepared;
+  private volatile boolean takenOver;
+  private volatile long admitted = -1;
+  private final Set<String> cleared = 
+      Collections.newSetFromMap(BoundedMap.oldestFirst(CLEARED));
 
-    private ClaimedDirectory(String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
-        this.output = output;
-        this.key = key;
-        this.store = store;
-        this.remote = remote;
-        this.files = files;
+  private ClaimedDirectory(
+      String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
+    this.key = key;
+    this.store = store;
+    this.remote = remote;
+    this.files = files;
+    this.output = output;
+  }
+
+  /** A checkpoint, or the directory of a streaming file sink: claimed as a whole. */
+  static ClaimedDirectory of(
+      String key, FileSystem files, Configuration conf, ObjectStoreClients clients)
+      throws IOException {
+    ClaimStore store = store(key, files, conf, clients, Claim.DIRECTORY);
+    return new ClaimedDirectory(key, store, !LocalFiles.isLocal(files), files, false);
+  }
+
+  /** The directory that batches of a job write to: see {@link OutputClaims}. */
+  static ClaimedDirectory ofOutput(
+      String key,
+      FileSystem files,
+      Configuration conf,
+      ObjectStoreClients clients,
+      Identity identity)
+      throws IOException {
+    boolean local = LocalFiles.isLocal(files);
+    String directory = OutputClaims.directory(identity.cluster(), identity.job());
+    ClaimStore whole = store(key, files, conf, clients, Claim.DIRECTORY);
+    ClaimStore ours = store(key, files, conf, clients, directory);
+    if (whole == null) {
+      return new ClaimedDirectory(key, null, true, files, true);
     }
+    org.apache.hadoop.fs.Path log = new org.apache.hadoop.fs.Path(key, "_spark_metadata");
+    ClaimStore store = new OutputClaims(whole, ours, local, identity, () -> files.exists(log));
+    return new ClaimedDirectory(key, store, !local, files, true);
+  }
 
-    static ClaimedDirectory of(String key, FileSystem files, Configuration conf) throws IOException {
-        if (LocalFiles.isLocal(files)) {
-            return new ClaimedDirectory(key, new LocalClaims(Path.of(key)), false, files, false);
-        }
-        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
-        boolean conditional = ObjectStore.isConditional(files, path);
-        ClaimStore store = conditional ? new ObjectClaims(ObjectStore.writer(path, conf), path) : null;
-        return new ClaimedDirectory(key, store, true, files, false);
-    }
+  /**
+   * A directory of this process alone. Its writes wait for the gate, and are not recorded: no other
+   * process reads them.
+   */
+  static ClaimedDirectory unclaimed(String key, FileSystem files) {
+    return new ClaimedDirectory(key, null, false, files, false);
+  }
 
-    /** Whether batch writers have it as their output: without a log of batches, and claimed for this job alone. */
-    boolean output() {
-        return output;
+  /** Null where no compare-and-set is possible. */
+  private static ClaimStore store(
+      String key,
+      FileSystem files,
+      Configuration conf,
+      ObjectStoreClients clients,
+      String directory)
+      throws IOException {
+    if (LocalFiles.isLocal(files)) {
+      return new LocalClaims(Path.of(key), directory);
     }
+    org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
+    return ObjectStore.isConditional(files, path)
+        ? new ObjectClaims(clients.conditions(), clients.writer(path, conf), path, directory)
+        : null;
+  }
 
-    /** A directory of this process alone: its writes wait for the gate, and nobody else counts them. */
-    static ClaimedDirectory unclaimed(String key, FileSystem files) {
-        return new ClaimedDirectory(key, null, false, files, false);
-    }
+  /** Whether batch writers have it as output: without a log of batches, claimed for one job. */
+  boolean output() {
+    return output;
+  }
 
-    /** The directory that batches of a job write to: see {@link OutputClaims}. */
-    static ClaimedDirectory ofOutput(String key, FileSystem files, Configuration conf, String cluster, String job)
-            throws IOException {
-        org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key);
-        OutputClaims.Streams streams = () -> files.exists(new org.apache.hadoop.fs.Path(path, "_spark_metadata"));
-        String directory = OutputClaims.directory(cluster, job);
-        if (LocalFiles.isLocal(files)) {
-            Path local = Path.of(key);
-            ClaimStore ours = new LocalClaims(local, directory);
-            ClaimStore store = new OutputClaims(new LocalClaims(local), ours, true, cluster, job, streams);
-            return new ClaimedDirectory(key, store, false, files, true);
-        }
-        if (!ObjectStore.isConditional(files, path)) {
-            return new ClaimedDirectory(key, null, true, files, true);
-        }
-        FileSystem writer = ObjectStore.writer(path, conf);
-        ClaimStore ours = new ObjectClaims(writer, path, directory);
-        ClaimStore whole = new ObjectClaims(writer, path);
-        return new ClaimedDirectory(key, new OutputClaims(whole, ours, false, cluster, job, streams), true, files, true);
-    }
+  boolean claimable() {
+    return store != null;
+  }
 
-    boolean claimable() {
-        return store != null;
-    }
+  /** Whether a look at the claim is a request over the network. */
+  boolean remote() {
+    return remote;
+  }
 
-    /** Whether a look at the claim is a request over the network. */
-    boolean remote() {
-        return remote;
+  /**
+   * Whether a predecessor may have left unfinished work in {@code path}: the claim that we replaced
+   * was another token's, and this is the first time we ask.
+   */
+  boolean mayHoldLeftovers(String path) {
+    synchronized (cleared) {
+      return takenOver && cleared.add(path);
     }
+  }
 
-    /**
-     * Whether a predecessor may have left unfinished work in {@code path}: the claim that we replaced was another token's,
-     * and this is the first time we ask.
-     */
-    boolean mayHoldLeftovers(String path) {
-        synchronized (cleared) {
-            return takenOver && cleared.add(path);
-        }
-    }
+  void admitted(long token) {
+    admitted = token;
+  }
 
-    void admitted(long token) {
-        admitted = token;
-    }
+  /** The token of the last write that was let through, for the log. */
+  long admittedToken() {
+    return admitted;
+  }
 
-    /** The token of the last write that was let through, for the log. */
-    long admittedToken() {
-        return admitted;
-    }
+  /** The token of our claim, or -1. */
+  long token() {
+    ClaimStore.Standing seen = ours;
+    return seen == null ? -1 : seen.claim().token();
+  }
 
-    /** The token of our claim, or -1. */
-    long token() {
-        ClaimStore.Standing seen = ours;
-        return seen == null ? -1 : seen.claim().token();
+  /** Claims for {@code mine}. Always reads what stands: a repeated call must not trust memory. */
+  synchronized Claims.Outcome claim(Claim mine, long recorded, BooleanSupplier gateOpen)
+      throws IOException {
+    store.requireConditions();
+    // what was found before our first claim says nothing about what stands after it
+    ClaimStore.Standing guess = ours == null ? prepared : null;
+    Claims.Outcome outcome = Claims.claim(store, guess, mine, recorded, gateOpen);
+    if (outcome.verdict().ours()) {
+      if (!remote) {
+        // before any write of ours; again after a claim that failed here
+        Staging.deleteOthers(Path.of(key));
+      }
+      won(outcome, mine);
     }
+    return outcome;
+  }
 
-    /** Claims for {@code mine}; repeated calls are cheap to get wrong, so each one reads what stands. */
-    synchronized Claims.Outcome claim(Claim mine, long recorded, BooleanSupplier gateOpen) throws IOException {
-        store.requireConditions();
-        // what was found before our first claim says nothing about what stands after it
-        Claims.Outcome outcome = Claims.claim(store, ours == null ? prepared : null, mine, recorded, gateOpen);
-        if (outcome.verdict().ours()) {
-            if (!remote) {
-                Staging.deleteOthers(Path.of(key)); // before any write of ours; again after a claim that failed here
-            }
-            boolean claimed = outcome.verdict() == Claims.Verdict.CLAIMED;
-            // a repeat of what was never seen to land: its answer was lost, and with it what stood there before
-            boolean unseen = ours == null || ours.claim().token() != mine.token();
-            ours = outcome.standing();
-            if (claimed || unseen) {
-                synchronized (cleared) {
-                    takenOver = outcome.followed() || !claimed;
-                    cleared.clear();
-                }
-                if (!output) {
-                    inFlight.unknown();
-                }
-            }
-        }
-        return outcome;
+  private void won(Claims.Outcome outcome, Claim mine) {
+    boolean claimed = outcome.verdict() == Claims.Verdict.CLAIMED;
+    // a repeat of what was never seen to land: its answer was lost, and with it what stood before
+    boolean unseen = ours == null || ours.claim().token() != mine.token();
+    ours = outcome.standing();
+    if (claimed || unseen) {
+      synchronized (cleared) {
+        takenOver = outcome.followed() || !claimed;
+        cleared.clear();
+      }
+      if (!output) {
+        inFlight.unknown();
+      }
     }
+  }
 
-    /** Opens what a claim will need: clients, connections, their code. Changes nothing that anybody reads. */
-    void prepare() throws IOException {
-        if (store != null) {
-            prepared = store.prepare();
-        }
+  /**
+   * Opens what a claim will need: clients, connections, their code. Changes nothing that another
+   * process reads.
+   */
+  void prepare() throws IOException {
+    if (store != null) {
+      prepared = store.prepare();
     }
+  }
 
-    /** Whether this token still is the claim. False asks for another {@link #claim}, which says why. */
-    boolean stands(long token) throws IOException {
-        ClaimStore.Standing seen = ours;
-        return seen != null && seen.claim().token() == token && store.stands(seen);
-    }
+  /** Whether this token still is the claim. If not, another {@link #claim} says why. */
+  boolean stands(long token) throws IOException {
+    ClaimStore.Standing seen = ours;
+    return seen != null && seen.claim().token() == token && store.stands(seen);
+  }
 
-    /** For a closed gate: what another process's claim says against us, or null. Reads only. */
-    Claims.Verdict objection(Claim mine) throws IOException {
-        if (store == null || ours == null || store.stands(ours)) {
-            return null;
-        }
-        Claims.Verdict verdict = Claims.judge(store.read(), mine);
-        return verdict.refused() ? verdict : null;
+  /** For a closed gate: what another process's claim says against us, or null. Reads only. */
+  Claims.Verdict objection(Claim mine) throws IOException {
+    if (store == null || ours == null || store.stands(ours)) {
+      return null;
     }
+    Claims.Verdict verdict = Claims.judge(store.read(), mine);
+    return verdict.refused() ? verdict : null;
+  }
 
-    /** A batch whose offsets are logged and whose commit is not: the predecessor's, to be run again. */
-    private long pendingBatch() throws IOException {
-        long offsets = highest("offsets");
-        return offsets != NO_BATCH && offsets > highest("commits") ? offsets : NO_BATCH;
-    }
+  /** A batch whose offsets are logged and whose commit is not: the predecessor's, to run again. */
+  private long pendingBatch() throws IOException {
+    long offsets = highest("offsets");
+    boolean pending = offsets != BatchInFlight.NONE && offsets > highest("commits");
+    return pending ? offsets : BatchInFlight.NONE;
+  }
 
-    private long highest(String log) throws IOException {
-        long highest = NO_BATCH;
-        try {
-            for (FileStatus status : LocalFiles.isLocal(files)
-                    ? LocalFiles.list(files, new org.apache.hadoop.fs.Path(key, log), path -> true)
-                    : files.listStatus(new org.apache.hadoop.fs.Path(key, log))) {
-                highest = Math.max(highest, number(status.getPath().getName()));
-            }
-        } catch (FileNotFoundException e) {
-            return NO_BATCH;
-        }
-        return highest;
+  private long highest(String log) throws IOException {
+    org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key, log);
+    long highest = BatchInFlight.NONE;
+    try {
+      for (FileStatus status :
+          LocalFiles.isLocal(files)
+              ? LocalFiles.list(files, path, each -> true)
+              : files.listStatus(path)) {
+        highest = Math.max(highest, BatchInFlight.number(status.getPath().getName()));
+      }
+    } catch (FileNotFoundException e) {
+      return BatchInFlight.NONE;
     }
-
-    static long number(String name) {
-        try {
-            return Long.parseLong(name);
-        } catch (NumberFormatException e) {
-            return NO_BATCH;
-        }
-    }
+    return highest;
+  }
 }

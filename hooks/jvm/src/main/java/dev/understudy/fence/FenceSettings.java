@@ -5,17 +5,15 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The settings by which Spark finds the fence, and whether they say so where it counts: in the session that writes.
+ * The settings by which Spark finds the fence, and whether they do so in the session that writes.
  *
- * <p>Spark reads them late and from many places (spark-defaults.conf, builders, {@code spark.conf.set}, {@code SET}). So they
- * are put into a context's configuration when all of those are known, and asked of the session before it writes.
+ * <p>Spark reads them late and from many places (spark-defaults.conf, builders, {@code spark.conf.set}, {@code SET}). They
+ * are put into a context's configuration when all of those are known, and checked in the session before it writes.
  */
 public final class FenceSettings {
     static final String MANAGER = "spark.sql.streaming.checkpointFileManagerClass";
     static final String STREAMING = "spark.sql.streaming.commitProtocolClass";
     static final String BATCH = "spark.sql.sources.commitProtocolClass";
-    /** Where a commit protocol of the user's own stands, which {@link FencedCommitProtocol} asks to do the work. */
-    static final String WRAPPED = "spark.understudy.sources.commitProtocolClass";
 
     static final String OUR_MANAGER = FencedCheckpointFileManager.class.getName();
     private static final String OUR_STREAMING = FencedManifestProtocol.class.getName();
@@ -32,7 +30,7 @@ public final class FenceSettings {
         conf.setIfMissing(STREAMING, OUR_STREAMING);
         String batch = conf.get(BATCH, OUR_BATCH);
         if (!batch.equals(OUR_BATCH)) {
-            conf.set(WRAPPED, batch);
+            conf.set(FencedCommitProtocol.WRAPPED, batch);
         }
         conf.set(BATCH, OUR_BATCH);
         return foreign(conf.get(MANAGER), conf.get(STREAMING), OUR_BATCH);
@@ -43,7 +41,7 @@ public final class FenceSettings {
         SQLConf conf = session.sessionState().conf();
         String batch = conf.getConfString(BATCH, null);
         if (batch != null && !batch.equals(OUR_BATCH)) {
-            conf.setConfString(WRAPPED, batch);
+            conf.setConfString(FencedCommitProtocol.WRAPPED, batch);
             conf.setConfString(BATCH, OUR_BATCH);
             batch = OUR_BATCH;
         }

@@ -16,161 +16,150 @@ import org.apache.spark.sql.internal.SQLConf;
 /**
  * Batch writes to files, fenced: {@code spark.sql.sources.commitProtocolClass}.
  *
- * <p>Gate and the output's claim are asked where a driver destroys or publishes: before old files are deleted, before the
- * job is set up, and before it is committed or its leftovers are cleared. Seen 5 times in 5 without it: a leader frozen
- * between the Python gate and {@code write.mode("overwrite").parquet(…)} deleted the new leader's files after its thaw.
+ * <p>Gate and the output's claim are asked where a driver destroys or publishes: before old files
+ * are deleted, before the job is set up, and before it is committed or its leftovers are cleared.
+ * Seen 5 times in 5 without it: a leader frozen between the Python gate and {@code
+ * write.mode("overwrite").parquet(…)} deleted the new leader's files after its thaw.
  *
- * <p>The work is done by the protocol that the user has named, as S3A's for its committers, or else by Spark's own.
+ * <p>The work is done by the protocol that the user has named, as S3A's for its committers, or else
+ * by Spark's own.
  *
- * <p>Not guaranteed: anything about a freeze that falls between this check and the system calls after it, and about
- * file systems without a compare-and-set, where only the gate is asked.
+ * <p>Not guaranteed: protection from a freeze that falls between this check and the system calls
+ * after it; and, on file systems without a compare-and-set, more than the gate.
  */
 public final class FencedCommitProtocol extends FileCommitProtocol implements Serializable {
-    private static final long serialVersionUID = 2L;
+  /** Names a commit protocol of the user's, which does the work. */
+  static final String WRAPPED = "spark.understudy.sources.commitProtocolClass";
 
-    private final FileCommitProtocol wrapped;
-    private final String outputPath;
-    private transient String logged;
-    /** Held while the job runs: see {@link ClaimRegistry}. */
-    private transient ClaimedDirectory root;
+  private static final long serialVersionUID = 2L;
 
-    /** The constructor that Spark calls. */
-    public FencedCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
-        String named = SQLConf.get()
-                .getConfString(FenceSettings.WRAPPED, SQLHadoopMapReduceCommitProtocol.class.getName());
-        this.wrapped = FileCommitProtocol.instantiate(named, jobId, path, dynamicPartitionOverwrite);
-        this.outputPath = path;
+  private final FileCommitProtocol wrapped;
+  private final String outputPath;
+
+  /** Held while the job runs: see {@link ClaimRegistry}. */
+  private transient SinkTicket ticket;
+
+  /** The constructor that Spark calls. */
+  public FencedCommitProtocol(String jobId, String path, boolean dynamicPartitionOverwrite) {
+    String named =
+        SQLConf.get().getConfString(WRAPPED, SQLHadoopMapReduceCommitProtocol.class.getName());
+    this.wrapped = FileCommitProtocol.instantiate(named, jobId, path, dynamicPartitionOverwrite);
+    this.outputPath = path;
+  }
+
+  @Override
+  public void setupJob(JobContext context) {
+    admit("setupJob", context.getConfiguration());
+    if (ticket.mayHoldLeftovers()) {
+      clearLeftovers(context.getConfiguration());
     }
+    wrapped.setupJob(context);
+    ticket.landed("setupJob");
+  }
 
-    @Override
-    public void setupJob(JobContext context) {
-        ClaimedDirectory root = admit("setupJob", context.getConfiguration());
-        if (root != null && root.mayHoldLeftovers(logged)) {
-            clearLeftovers(context.getConfiguration());
-        }
-        wrapped.setupJob(context);
-        landed(root, "setupJob");
+  @Override
+  public boolean deleteWithJob(FileSystem files, Path path, boolean recursive) {
+    admit("deleteWithJob", files.getConf());
+    boolean deleted = Sneaky.call(() -> deleteAllButClaim(files, path, recursive));
+    ticket.landed("deleteWithJob");
+    return deleted;
+  }
+
+  @Override
+  public void commitJob(
+      JobContext context,
+      scala.collection.immutable.Seq<FileCommitProtocol.TaskCommitMessage> taskCommits) {
+    admit("commitJob", context.getConfiguration());
+    wrapped.commitJob(context, taskCommits);
+    ticket.landed("commitJob");
+  }
+
+  /**
+   * Clears {@code _temporary}, which a successor's job uses too: refused for a stale leader, but
+   * without a second error.
+   */
+  @Override
+  public void abortJob(JobContext context) {
+    try {
+      admit("abortJob", context.getConfiguration());
+    } catch (LeadershipLostException e) {
+      return; // logged as refused; the job's own failure is what the caller should see
     }
+    wrapped.abortJob(context);
+  }
 
-    @Override
-    public boolean deleteWithJob(FileSystem files, Path path, boolean recursive) {
-        ClaimedDirectory root = admit("deleteWithJob", files.getConf());
-        boolean deleted;
-        try {
-            deleted = deleteAllButClaim(files, path, recursive);
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
-        landed(root, "deleteWithJob");
-        return deleted;
+  // No reader sees the files of a task before its job is committed.
+
+  @Override
+  public void setupTask(TaskAttemptContext context) {
+    wrapped.setupTask(context);
+  }
+
+  @Override
+  @SuppressWarnings("deprecation")
+  public String newTaskTempFile(
+      TaskAttemptContext context, scala.Option<String> directory, String extension) {
+    return wrapped.newTaskTempFile(context, directory, extension);
+  }
+
+  @Override
+  public String newTaskTempFile(
+      TaskAttemptContext context, scala.Option<String> directory, FileNameSpec name) {
+    return wrapped.newTaskTempFile(context, directory, name);
+  }
+
+  @Override
+  @SuppressWarnings("deprecation")
+  public String newTaskTempFileAbsPath(
+      TaskAttemptContext context, String directory, String extension) {
+    return wrapped.newTaskTempFileAbsPath(context, directory, extension);
+  }
+
+  @Override
+  public String newTaskTempFileAbsPath(
+      TaskAttemptContext context, String directory, FileNameSpec name) {
+    return wrapped.newTaskTempFileAbsPath(context, directory, name);
+  }
+
+  @Override
+  public FileCommitProtocol.TaskCommitMessage commitTask(TaskAttemptContext context) {
+    return wrapped.commitTask(context);
+  }
+
+  @Override
+  public void abortTask(TaskAttemptContext context) {
+    wrapped.abortTask(context);
+  }
+
+  @Override
+  public void onTaskCommit(FileCommitProtocol.TaskCommitMessage message) {
+    wrapped.onTaskCommit(message);
+  }
+
+  private boolean deleteAllButClaim(FileSystem files, Path path, boolean recursive)
+      throws IOException {
+    if (!files.exists(new Path(path, Claim.DIRECTORY))) {
+      return wrapped.deleteWithJob(files, path, recursive);
     }
-
-    @Override
-    public void commitJob(
-            JobContext context,
-            scala.collection.immutable.Seq<FileCommitProtocol.TaskCommitMessage> taskCommits) {
-        ClaimedDirectory root = admit("commitJob", context.getConfiguration());
-        wrapped.commitJob(context, taskCommits);
-        landed(root, "commitJob");
+    boolean deleted = true;
+    for (FileStatus child : files.listStatus(path)) {
+      if (!child.getPath().getName().equals(Claim.DIRECTORY)) {
+        deleted &= wrapped.deleteWithJob(files, child.getPath(), recursive);
+      }
     }
+    return deleted;
+  }
 
-    /** Clears {@code _temporary}, which a successor's job uses too: refused for a stale leader, but without a second error. */
-    @Override
-    public void abortJob(JobContext context) {
-        try {
-            admit("abortJob", context.getConfiguration());
-        } catch (LeadershipLostException e) {
-            return; // logged as refused; the job's own failure is what the caller should see
-        }
-        wrapped.abortJob(context);
-    }
+  /**
+   * A dead predecessor's finished tasks lie where this job's will, and Hadoop commits all that it
+   * finds there.
+   */
+  private void clearLeftovers(Configuration conf) {
+    Path leftovers = new Path(outputPath, "_temporary");
+    Sneaky.run(() -> leftovers.getFileSystem(conf).delete(leftovers, true));
+  }
 
-    // Of a task's nothing is seen before its job is committed.
-
-    @Override
-    public void setupTask(TaskAttemptContext context) {
-        wrapped.setupTask(context);
-    }
-
-    @Override
-    @SuppressWarnings("deprecation")
-    public String newTaskTempFile(TaskAttemptContext context, scala.Option<String> directory, String extension) {
-        return wrapped.newTaskTempFile(context, directory, extension);
-    }
-
-    @Override
-    public String newTaskTempFile(TaskAttemptContext context, scala.Option<String> directory, FileNameSpec name) {
-        return wrapped.newTaskTempFile(context, directory, name);
-    }
-
-    @Override
-    @SuppressWarnings("deprecation")
-    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, String extension) {
-        return wrapped.newTaskTempFileAbsPath(context, directory, extension);
-    }
-
-    @Override
-    public String newTaskTempFileAbsPath(TaskAttemptContext context, String directory, FileNameSpec name) {
-        return wrapped.newTaskTempFileAbsPath(context, directory, name);
-    }
-
-    @Override
-    public FileCommitProtocol.TaskCommitMessage commitTask(TaskAttemptContext context) {
-        return wrapped.commitTask(context);
-    }
-
-    @Override
-    public void abortTask(TaskAttemptContext context) {
-        wrapped.abortTask(context);
-    }
-
-    @Override
-    public void onTaskCommit(FileCommitProtocol.TaskCommitMessage message) {
-        wrapped.onTaskCommit(message);
-    }
-
-    private boolean deleteAllButClaim(FileSystem files, Path path, boolean recursive) throws IOException {
-        if (!files.exists(new Path(path, Claim.DIRECTORY))) {
-            return wrapped.deleteWithJob(files, path, recursive);
-        }
-        boolean deleted = true;
-        for (FileStatus child : files.listStatus(path)) {
-            if (!child.getPath().getName().equals(Claim.DIRECTORY)) {
-                deleted &= wrapped.deleteWithJob(files, child.getPath(), recursive);
-            }
-        }
-        return deleted;
-    }
-
-    /** A dead predecessor's finished tasks lie where this job's will, and Hadoop commits whatever it finds there. */
-    private void clearLeftovers(Configuration conf) {
-        Path leftovers = new Path(outputPath, "_temporary");
-        try {
-            leftovers.getFileSystem(conf).delete(leftovers, true);
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
-    }
-
-    private ClaimedDirectory admit(String op, Configuration conf) {
-        if (!Fence.onDriver()) {
-            return null;
-        }
-        try {
-            Path path = new Path(outputPath);
-            FileSystem files = path.getFileSystem(conf);
-            root = Fence.outputOf(files, path, conf);
-            logged = ClaimRegistry.key(files, path);
-            Fence.admit(root, op, logged, true);
-            return root;
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
-    }
-
-    private void landed(ClaimedDirectory root, String op) {
-        if (root != null) {
-            Fence.landed(root, op, logged);
-        }
-    }
+  private void admit(String op, Configuration conf) {
+    ticket = SinkTicket.ofBatch(outputPath, conf, op);
+  }
 }

@@ -1,6 +1,5 @@
 package dev.understudy.fence;
 
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.ConcurrentModificationException;
 import java.util.List;
@@ -24,7 +23,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * other reader of the directory counts twice. Here a task asks before it opens a file and again when it is done.
  *
  * <p>On local disks it writes to {@link Staging}, and the driver publishes the files of the whole batch by link(2) just
- * before it logs them: a stale leader, frozen at whatever step, publishes none. In an object store, where a rename is a copy,
+ * before it logs them: a stale leader, frozen at any step, publishes none. In an object store, where a rename is a copy,
  * a file appears whole under its final name when it is closed.
  *
  * <p>Not guaranteed: that an object store never shows a stale leader's file, which may be closed by a task that was frozen
@@ -63,7 +62,7 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
 
     @Override
     public String newTaskTempFile(TaskAttemptContext context, scala.Option<String> directory, FileNameSpec name) {
-        admit("newTaskFile", context.getConfiguration(), true);
+        SinkTicket.ofStream(outputPath, context.getConfiguration(), "newTaskFile", true);
         String published = super.newTaskTempFile(context, directory, name);
         if (staging == null) {
             return published;
@@ -74,22 +73,20 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
 
     @Override
     public FileCommitProtocol.TaskCommitMessage commitTask(TaskAttemptContext context) {
-        admit("commitTask", context.getConfiguration(), false);
+        SinkTicket.ofStream(outputPath, context.getConfiguration(), "commitTask", false);
         if (staging == null) {
             return super.commitTask(context);
         }
         FileSystem files = files(context.getConfiguration());
+        return Sneaky.call(() -> {
         List<SinkFileStatus> statuses = new ArrayList<>();
-        try {
             for (Path path : written) {
                 FileStatus status = files.getFileStatus(staged(path));
                 status.setPath(files.makeQualified(path));
                 statuses.add(SinkFileStatus.apply(status));
             }
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
         return new FileCommitProtocol.TaskCommitMessage(CollectionConverters.asScala(statuses).toSeq());
+        });
     }
 
     @Override
@@ -112,7 +109,7 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
             JobContext context,
             scala.collection.immutable.Seq<FileCommitProtocol.TaskCommitMessage> taskCommits) {
         if (staging != null) {
-            admit("commitJob", context.getConfiguration(), true);
+            SinkTicket.ofStream(outputPath, context.getConfiguration(), "commitJob", true);
             publish(context.getConfiguration());
         }
         try {
@@ -132,15 +129,13 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
     }
 
     private void deletePublished(Configuration conf) {
-        admit("abortJob", conf, true);
+        SinkTicket.ofStream(outputPath, conf, "abortJob", true);
         FileSystem files = files(conf);
-        try {
+        Sneaky.run(() -> {
             for (Path path : pending) {
                 files.delete(path, false);
             }
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
+        });
     }
 
     @Override
@@ -152,16 +147,14 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
 
     private void publish(Configuration conf) {
         FileSystem files = files(conf);
-        try {
+        Sneaky.run(() -> {
             for (Path path : pending) {
                 java.nio.file.Path target = LocalFiles.local(files, path);
                 LocalFiles.mkdirs(target.getParent());
                 LocalFiles.publishNew(LocalFiles.local(files, staged(path)), target);
             }
-            deleteStaged(conf, pending); // what is left of them: checksums
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
+            deleteStaged(conf, pending); // their checksums are left
+        });
     }
 
     private void deleteStaged(Configuration conf, List<Path> paths) {
@@ -169,13 +162,11 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
             return;
         }
         FileSystem files = files(conf);
-        try {
+        Sneaky.run(() -> {
             for (Path path : paths) {
                 LocalFiles.delete(LocalFiles.local(files, staged(path)));
             }
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
+        });
     }
 
     private Path staged(Path published) {
@@ -183,25 +174,7 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
     }
 
     private FileSystem files(Configuration conf) {
-        try {
-            return new Path(outputPath).getFileSystem(conf);
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
+        return Sneaky.call(() -> new Path(outputPath).getFileSystem(conf));
     }
 
-    /** Reading the claim is a request to an object store: once per file is enough, the gate knows of a freeze since. */
-    private void admit(String op, Configuration conf, boolean readRemoteClaim) {
-        if (!Fence.onDriver()) {
-            return;
-        }
-        try {
-            Path path = new Path(outputPath);
-            FileSystem files = files(conf);
-            ClaimedDirectory root = Fence.rootOf(files, path, conf, true);
-            Fence.admit(root, op, ClaimRegistry.key(files, path), readRemoteClaim || !root.remote());
-        } catch (IOException e) {
-            throw Sneaky.rethrow(e);
-        }
-    }
 }

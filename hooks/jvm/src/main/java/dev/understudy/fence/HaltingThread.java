@@ -8,17 +8,19 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * Ends this process by itself when its time has come, so that a frozen or dead supervisor leaves no writer behind.
+ * Ends this process at its deadlines, so that a frozen or dead supervisor leaves no writer behind.
  *
- * <p>At the kill deadline if user code runs that the gate cannot hold; otherwise the driver is parked and lives until the
- * park deadline. A revoked gate is given 200 ms for the supervisor, which kills at once, to do it. A standby never halts.
- * Not guaranteed: anything while the process itself is frozen. It then halts within 50 ms of its thaw, and until it does
- * the gate is closed.
+ * <p>It halts at the kill deadline if user code runs that the gate cannot hold. Otherwise the driver is
+ * parked, and halts at the park deadline. After a revocation it gives the supervisor, which kills at
+ * once, 200 ms. A standby never halts.
+ *
+ * <p>Not guaranteed: anything while the process itself is frozen. It halts within 50 ms of its thaw,
+ * and the gate is closed until then.
  */
 final class HaltingThread extends Thread {
     static final int EXIT_CODE = 86;
 
-    /** What every process of a driver carries in its environment; the same name stands in messages.py. */
+    /** What every process of a driver carries in its environment; the same name stands in {@code driver_spec.py}. */
     private static final String HOLDER_VARIABLE = "UNDERSTUDY_HOLDER";
 
     private static final long TICK_MILLIS = 50;
@@ -35,12 +37,13 @@ final class HaltingThread extends Thread {
     private Gate.View last;
     private long revokedSince;
 
+    @SuppressWarnings("ThreadPriorityCheck") // it sleeps nearly always, and must not be late
     HaltingThread(Gate gate, String holder, FenceLog log) {
         super("understudy-halt");
         this.gate = gate;
         this.holder = holder;
         this.log = log;
-        // remembered now: once the parent has died, parent() is whoever adopts orphans here, and not ours to kill
+        // remembered now: after the parent's death parent() is the process that adopts orphans, not ours to kill
         this.driver = ProcessHandle.current().parent();
         setDaemon(true);
         setPriority(MAX_PRIORITY);
@@ -56,7 +59,7 @@ final class HaltingThread extends Thread {
             try {
                 Thread.sleep(TICK_MILLIS);
             } catch (InterruptedException e) {
-                continue; // nobody stops this thread
+                // this thread is never asked to stop
             }
         }
     }
@@ -76,7 +79,7 @@ final class HaltingThread extends Thread {
             return now - revokedSince > REVOKED_NANOS ? "revoked" : null;
         }
         revokedSince = 0;
-        Gate.Now now = Gate.Now.read();
+        Moment now = Moment.now();
         if (last.parkDue(now)) {
             return "park-deadline";
         }
@@ -91,7 +94,7 @@ final class HaltingThread extends Thread {
             try {
                 Thread.sleep(BUSY_SAMPLE_MILLIS);
             } catch (InterruptedException e) {
-                continue;
+                // as above
             }
         }
         return true;
@@ -99,7 +102,7 @@ final class HaltingThread extends Thread {
 
     private void halt(String reason) {
         try {
-            log.say(last.token(), holder, "halt", gate.path().toString(), FenceLog.REFUSED, reason);
+            log.write(last.token(), "halt", gate.path().toString(), WriteOutcome.REFUSED, reason);
             killSession();
         } finally {
             Runtime.getRuntime().halt(EXIT_CODE);
@@ -109,13 +112,13 @@ final class HaltingThread extends Thread {
     /** The driver's Python first: it is the one that could start something new. */
     private void killSession() {
         ProcessHandle self = ProcessHandle.current();
-        long session = sessionOf(self.pid());
+        long session = ProcessStat.session(self.pid());
         long parent = self.parent().map(ProcessHandle::pid).orElse(0L);
         // an adopted orphan's new parent, an interactive shell's session: neither is the driver's
         boolean parentIsDriver = parent > 1
                 && driver.isPresent()
                 && driver.get().pid() == parent
-                && sessionOf(parent) == session;
+                && ProcessStat.session(parent) == session;
         if (parentIsDriver) {
             driver.get().destroyForcibly();
         }
@@ -133,7 +136,7 @@ final class HaltingThread extends Thread {
         try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[0-9]*")) {
             for (Path entry : entries) {
                 long pid = Long.parseLong(entry.getFileName().toString());
-                if (pid != self && (sessionOf(pid) == session || isMarked(entry))) {
+                if (pid != self && (ProcessStat.session(pid) == session || isMarked(entry))) {
                     ProcessHandle.of(pid).ifPresent(ProcessHandle::destroyForcibly);
                 }
             }
@@ -148,22 +151,6 @@ final class HaltingThread extends Thread {
             return ("\0" + environment + "\0").contains("\0" + HOLDER_VARIABLE + "=" + holder + "\0");
         } catch (IOException e) {
             return false; // gone, or another user's
-        }
-    }
-
-    /** What follows the command in {@code /proc/<pid>/stat}: state, parent, group, session … */
-    static String[] statOf(long pid) throws IOException {
-        String stat = Files.readString(Path.of("/proc/" + pid + "/stat"), StandardCharsets.ISO_8859_1);
-        // the command stands in brackets and may contain anything, brackets too
-        return stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-    }
-
-    /** The session of a process, 0 when unknown. */
-    static long sessionOf(long pid) {
-        try {
-            return Long.parseLong(statOf(pid)[3]);
-        } catch (IOException | RuntimeException e) {
-            return 0;
         }
     }
 }

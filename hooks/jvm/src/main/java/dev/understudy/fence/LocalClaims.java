@@ -14,7 +14,7 @@ import java.util.UUID;
 
 /**
  * Claims on a local file system: files {@code claim@<n>}, the highest n is the claim, published by link(2) of an fsynced
- * temporary file. No lock is taken, so a process frozen or killed at any step holds up nobody.
+ * temporary file. No lock is taken, so a process that is frozen or killed at any step blocks no other.
  */
 final class LocalClaims implements ClaimStore {
     private static final String PREFIX = "claim@";
@@ -41,7 +41,6 @@ final class LocalClaims implements ClaimStore {
                 return new Standing(Long.toString(highest), Claim.parse(Files.readAllBytes(file(highest))));
             } catch (NoSuchFileException e) {
                 // removed since it was listed, so two higher ones stand: look again
-                continue;
             }
         }
     }
@@ -63,7 +62,7 @@ final class LocalClaims implements ClaimStore {
             Files.deleteIfExists(temporary);
         }
         if (highest() > next) {
-            // we linked a number that others had passed and removed: it never was the claim
+            // the number had been passed and removed by others before: it never was the claim
             Files.deleteIfExists(file(next));
             return false;
         }

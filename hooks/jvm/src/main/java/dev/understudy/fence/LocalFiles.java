@@ -30,8 +30,8 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
  * Local files through java.nio: Hadoop's own local file system starts processes ({@code ls}, {@code chmod}) for what is one
  * system call here.
  *
- * <p>Hadoop keeps a checksum of {@code x} in {@code .x.crc} and believes it when it is there. We write none, and whenever a
- * name gets new content or goes, its old checksum goes first: so plain Spark reads what we wrote, and we read what it wrote.
+ * <p>Hadoop keeps a checksum of {@code x} in {@code .x.crc} and believes it when it is there. We write none, and delete
+ * an old one before its file gets new content or is deleted: plain Spark reads what we wrote, and we read what it wrote.
  * Nothing is synced to disk, as stock Spark syncs nothing.
  */
 final class LocalFiles {
@@ -46,7 +46,7 @@ final class LocalFiles {
     }
 
     static OutputStream create(java.nio.file.Path file) throws IOException {
-        // a stream, not a channel: a channel is closed under everyone when its thread is interrupted
+        // a stream, not a channel: an interrupted thread would close a channel for all others
         FileOutputStream out;
         try {
             out = new FileOutputStream(file.toFile());
@@ -57,10 +57,10 @@ final class LocalFiles {
         return new BufferedOutputStream(out);
     }
 
-    /** Gives a finished temporary file its name if the name is free; else throws what Spark expects then. */
+    /** Gives a finished temporary file its name if the name is free; else raises what Spark expects. */
     static void publishNew(java.nio.file.Path temporary, java.nio.file.Path target) throws IOException {
         if (Files.exists(target, LinkOption.NOFOLLOW_LINKS)) {
-            // only saves the checksum of a file that stands: link(2) is what decides
+            // only saves the checksum of a file that exists: link(2) decides
             throw new FileAlreadyExistsException(target + " exists already");
         }
         deleteChecksum(target);
@@ -128,7 +128,7 @@ final class LocalFiles {
                 try {
                     found.add(status(each, Files.readAttributes(entry, BasicFileAttributes.class)));
                 } catch (NoSuchFileException e) {
-                    continue; // gone since it was listed
+                    // gone since it was listed
                 }
             }
         } catch (NoSuchFileException e) {

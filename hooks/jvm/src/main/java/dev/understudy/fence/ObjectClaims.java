@@ -14,14 +14,12 @@ import org.apache.hadoop.util.functional.FutureIO;
 
 /** A claim in an object store: one object, replaced by a PUT that is conditional on its ETag. */
 final class ObjectClaims implements ClaimStore {
+    private final Conditions conditions;
     private final FileSystem files;
     private final Path path;
 
-    ObjectClaims(FileSystem files, Path root) {
-        this(files, root, Claim.DIRECTORY);
-    }
-
-    ObjectClaims(FileSystem files, Path root, String directory) {
+    ObjectClaims(Conditions conditions, FileSystem files, Path root, String directory) {
+        this.conditions = conditions;
         this.files = files;
         this.path = new Path(new Path(root, directory), "claim");
     }
@@ -35,7 +33,7 @@ final class ObjectClaims implements ClaimStore {
             return Standing.NOTHING;
         }
         // The ETag and the bytes are two answers; the GET carries the ETag as its condition, which makes them one (see
-        // ObjectStore, which asks S3A for that).
+        // ObjectStoreClients, which asks S3A for that).
         FutureDataInputStreamBuilder builder = files.openFile(path).withFileStatus(status);
         try (InputStream in = FutureIO.awaitFuture(builder.build())) {
             return new Standing(etag(status), Claim.parse(in.readAllBytes()));
@@ -49,7 +47,7 @@ final class ObjectClaims implements ClaimStore {
         }
     }
 
-    /** In an object store a first PUT costs half a second of class loading and connecting; a takeover has no time for that. */
+    /** A first PUT costs half a second of class loading and connecting, which a takeover cannot wait for. */
     @Override
     public Standing prepare() throws IOException {
         requireConditions();
@@ -58,7 +56,7 @@ final class ObjectClaims implements ClaimStore {
 
     @Override
     public void requireConditions() throws IOException {
-        Conditions.require(files, path.getParent());
+        conditions.require(files, path.getParent());
     }
 
     @Override

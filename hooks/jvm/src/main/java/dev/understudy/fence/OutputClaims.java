@@ -3,13 +3,19 @@ package dev.understudy.fence;
 import java.io.IOException;
 
 /**
- * The claim of one job in a directory that its batches write to: {@code _understudy/outputs/<cluster>/<job>}. It fences the job
- * from its own past and nobody else, so that several jobs may append to one table.
+ * The claim of one job in a directory that its batches write to: {@code
+ * _understudy/outputs/<cluster>/<job>}. It fences the job from its own past and from no other job, so
+ * that several jobs may append to one table.
  *
- * <p>A streaming file sink is another matter: its log has one writer, and the claim of that one is {@code _understudy/claim}. What
- * stands there decides which of the two is ours. A claim of this very job is used as it is, as a release
- * before this layout made it and may be frozen under it. Another job's is in the way where a streaming sink keeps its log;
- * otherwise it is an older release's claim of that job's batches, and none of our business.
+ * <p>A streaming file sink claims the whole directory, in {@code _understudy/claim}, because its log
+ * has one writer. What stands there decides where the claim of a batch is:
+ *
+ * <ul>
+ *   <li>a claim of this very job is used as it is: an older release made it before this layout, and
+ *       may be frozen under it;
+ *   <li>another job's claim refuses us where a streaming sink keeps its log;
+ *   <li>otherwise it is an older release's claim of that job's batches, and does not concern us.
+ * </ul>
  */
 final class OutputClaims implements ClaimStore {
     /** Whether a streaming file sink keeps its log in the directory. */
@@ -22,17 +28,17 @@ final class OutputClaims implements ClaimStore {
     private final ClaimStore whole;
     private final ClaimStore ours;
     private final boolean local;
-    private final String cluster;
-    private final String job;
+    private final Identity identity;
     private final Streams streams;
-    private volatile boolean leftAlone; // what stands for the whole directory is none of ours: looked up once where that costs requests
+    /** The claim of the whole directory does not concern us. Looked up once where that costs requests. */
+    private volatile boolean leftAlone;
 
-    OutputClaims(ClaimStore whole, ClaimStore ours, boolean local, String cluster, String job, Streams streams) {
+
+    OutputClaims(ClaimStore whole, ClaimStore ours, boolean local, Identity identity, Streams streams) {
         this.local = local;
         this.whole = whole;
         this.ours = ours;
-        this.cluster = cluster;
-        this.job = job;
+        this.identity = identity;
         this.streams = streams;
     }
 
@@ -49,7 +55,7 @@ final class OutputClaims implements ClaimStore {
         if (claim == null) {
             return true; // unreadable, and so refused
         }
-        return (claim.cluster().equals(cluster) && claim.job().equals(job)) || streams.logged();
+        return (claim.cluster().equals(identity.cluster()) && claim.job().equals(identity.job())) || streams.logged();
     }
 
     @Override
@@ -72,12 +78,13 @@ final class OutputClaims implements ClaimStore {
 
     @Override
     public boolean replace(Standing seen, Claim claim) throws IOException {
-        return seen.nothing() || isOurs(seen) ? ours.replace(untagged(seen), claim) : whole.replace(seen, claim);
+        boolean inOurs = seen.nothing() || isOurs(seen);
+        return inOurs ? ours.replace(untagged(seen), claim) : whole.replace(seen, claim);
     }
 
     /**
-     * On a local disk, where looking costs little, also whether a replica of a release before this layout has claimed the directory
-     * as a whole since: after a rollback it leads, and we may have been frozen.
+     * On a local disk, where a look costs little, also checks the claim of the whole directory: after a
+     * rollback a replica of an older release leads, and we may have been frozen.
      */
     @Override
     public boolean stands(Standing seen) throws IOException {
@@ -87,7 +94,7 @@ final class OutputClaims implements ClaimStore {
         return ours.stands(untagged(seen)) && !(local && wholeIsOurPlace(whole.read()));
     }
 
-    /** The revision tells of which of the two places a standing claim is. */
+    /** The revision tells in which of the two places a claim stands. */
     private static boolean isOurs(Standing seen) {
         return seen.revision().startsWith(OURS);
     }

@@ -1,15 +1,35 @@
 package dev.understudy.fence;
 
+import java.io.IOException;
+
 /** Scala's traits declare no checked exceptions, and Spark's callers expect the bare IOException. */
 final class Sneaky {
-    private Sneaky() {}
+  private Sneaky() {}
 
-    static RuntimeException rethrow(Throwable cause) {
-        return Sneaky.<RuntimeException>cast(cause);
+  /** Returns what {@code call} returns. Raises what it raises, undeclared. */
+  static <T> T call(IoCall<T> call) {
+    try {
+      return call.call();
+    } catch (IOException e) {
+      throw rethrow(e);
     }
+  }
 
-    @SuppressWarnings("unchecked")
-    private static <E extends Throwable> RuntimeException cast(Throwable cause) throws E {
-        throw (E) cause;
+  /** As {@link #call}, for what returns nothing. */
+  static void run(IoAction action) {
+    try {
+      action.run();
+    } catch (IOException e) {
+      throw rethrow(e);
     }
+  }
+
+  static RuntimeException rethrow(Throwable cause) {
+    return Sneaky.<RuntimeException>cast(cause);
+  }
+
+  @SuppressWarnings({"unchecked", "TypeParameterUnusedInFormals"})
+  private static <E extends Throwable> RuntimeException cast(Throwable cause) throws E {
+    throw (E) cause;
+  }
 }

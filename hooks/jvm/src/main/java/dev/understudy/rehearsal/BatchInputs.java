@@ -24,7 +24,7 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * What the script has read from files in batch. Spark lists a table's files once, when the frame is made, and never again: a script that
+ * The files that the script has read in batch. Spark lists a table's files once, when the frame is made, and never again: a script that
  * waits as a standby for hours would go on with that list, where a cold start would make a new one.
  *
  * <p>Files that the script also streams come and go while a standby waits, and what was read of them is mostly their schema. So they do
@@ -34,19 +34,19 @@ import scala.jdk.javaapi.CollectionConverters;
  * read by itself, and a table that is also streamed and used in {@code foreachBatch} only, whose function is no part of a plan.
  */
 public final class BatchInputs {
-    /** A table of more files than this is not listed again and again. */
+    /** A table of more files than this is not listed again. */
     private static final int MAX_FILES = 10_000;
 
     private final Set<InMemoryFileIndex> indexes = new LinkedHashSet<>();
     private final Set<InMemoryFileIndex> used = new HashSet<>();
     private final Set<StreamedFiles> streamed = new HashSet<>();
 
-    /** Remember the files that the frame reads in batch, if it reads any, and where those are that it streams. */
+    /** Remembers the files that the frame reads in batch, and the places that it streams from. */
     public synchronized void add(Dataset<?> frame) {
         collect(frame.queryExecution().analyzed(), indexes, conf(frame));
     }
 
-    /** Remember what is a table of a query that the script has started. */
+    /** Remembers the tables of a query that the script has started. */
     public synchronized void use(DataStreamWriter<?> writer) {
         Dataset<?> frame = (Dataset<?>) SparkInternals.get(writer, "ds");
         collect(frame.queryExecution().analyzed(), used, conf(frame));
@@ -81,7 +81,7 @@ public final class BatchInputs {
         }
     }
 
-    /** The first table whose files are not those that the script saw, or an empty string. Raises what the file system raises. */
+    /** Returns the first table whose files differ from those that the script saw, or an empty string. Raises what the file system raises. */
     public synchronized String changed() {
         for (InMemoryFileIndex index : indexes) {
             boolean joined = used.contains(index);
@@ -104,7 +104,7 @@ public final class BatchInputs {
         return streamed.stream().anyMatch(files -> files.contain(file));
     }
 
-    /** The same index, made anew, past Spark's cache of listings. */
+    /** The same index, made again without Spark's cache of listings. */
     @SuppressWarnings("unchecked")
     private static InMemoryFileIndex now(InMemoryFileIndex index) {
         return new InMemoryFileIndex(
@@ -125,7 +125,7 @@ public final class BatchInputs {
         return versions;
     }
 
-    /** Files that only one of both has, and those that are others there. */
+    /** Files that only one of the two has, and those that differ. */
     private static Set<Path> differing(Map<Path, String> then, Map<Path, String> now) {
         Set<Path> differing = new HashSet<>(then.keySet());
         differing.addAll(now.keySet());

@@ -22,8 +22,8 @@ import org.apache.spark.util.Utils;
  * A Delta table for a round to append to, so that a takeover does not meet Delta's code for the first time: a cold append takes ten
  * seconds and more on two cores, most of it spent on planning and compiling what reads the table's log.
  *
- * <p>Each round gets a table of its own, as Delta writes a batch of a query only once into one table. It is the copy of an empty one, so
- * that the round appends to a table that exists, as the real query does. The user's table is not looked at.
+ * <p>Each round gets a new table, because Delta writes a batch of a query only once into one table. It is a copy of an empty one: the
+ * round appends to a table that exists, as the real query does. The user's table is not read.
  */
 final class DeltaScratch implements AutoCloseable {
     private static final String LOG = "_delta_log";
@@ -47,7 +47,7 @@ final class DeltaScratch implements AutoCloseable {
         this.early = early;
     }
 
-    /** @return a table of this schema; null where Delta does not make one, as when the user's has properties that this one lacks */
+    /** Returns a table of this schema; null where Delta does not make one, as when the user's has properties that this one lacks. */
     Path table(StructType schema, List<String> partitioning) throws IOException {
         Configuration conf = session.sessionState().newHadoopConf();
         FileSystem files = empty.getFileSystem(conf);
@@ -70,7 +70,7 @@ final class DeltaScratch implements AutoCloseable {
 
     /**
      * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch}, which are never called: with Delta in the
-     * session most of them merge. Best effort: what fails here has failed nobody.
+     * session most of them merge. Best effort: a failure here is ignored.
      */
     void merge(Dataset<Row> rows) throws IOException {
         if (!early || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {

@@ -1,12 +1,13 @@
 package dev.understudy.rehearsal;
 
+import dev.understudy.fence.BoundedMap;
+import dev.understudy.fence.SparkRole;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
@@ -18,7 +19,6 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.SparkEnv;
 
 /**
  * One round's view of a checkpoint: the real one up to a batch, below a scratch directory that takes every write.
@@ -30,9 +30,12 @@ import org.apache.spark.SparkEnv;
  * <p>Not guaranteed: isolation from a leader that rewrites a file in place (Spark never does below a checkpoint).
  */
 final class Overlay {
+    /** Of the file system through which Spark reaches it: {@link OverlayFileSystem}. */
+    static final String SCHEME = "rehearse";
+
     private static final Map<String, Overlay> OPEN = new ConcurrentHashMap<>();
 
-    /** State of version v is {@code v.delta}, {@code v.snapshot}, {@code v_<id>.zip}, …, and {@code v.delta.crc} beside it. */
+    /** State of version v is {@code v.delta}, {@code v.snapshot}, {@code v_<id>.zip}, …, and {@code v.delta.crc} next to it. */
     private static final Pattern VERSIONED = Pattern.compile("(\\d{1,18})[._].*");
 
     private static final Pattern NUMBER = Pattern.compile("(\\d{1,18})(\\.compact)?");
@@ -44,13 +47,7 @@ final class Overlay {
 
     /** In an executor: the overlays of other JVMs that it met last. */
     private static final Map<String, Overlay> FOREIGN =
-            Collections.synchronizedMap(
-                    new LinkedHashMap<>() {
-                        @Override
-                        protected boolean removeEldestEntry(Map.Entry<String, Overlay> eldest) {
-                            return size() > REMEMBERED;
-                        }
-                    });
+            Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
 
     final String id = UUID.randomUUID().toString();
     private String address = id;
@@ -72,7 +69,7 @@ final class Overlay {
         this.past = past;
         this.last = past == null ? 0 : past.batch();
         this.upper = new Path(scratch, "checkpoint");
-        // Checksum files double the number of creates and nobody reads scratch twice.
+        // Checksum files double the number of creates, and scratch is read once.
         this.upperFs = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
     }
 
@@ -103,7 +100,7 @@ final class Overlay {
         if (overlay != null) {
             return overlay;
         }
-        if (parts.length == 1 || inDriver()) {
+        if (parts.length == 1 || SparkRole.onDriver()) {
             throw new FileNotFoundException("the rehearsal " + parts[0] + " is over");
         }
         Overlay known = FOREIGN.get(address);
@@ -116,14 +113,9 @@ final class Overlay {
         return known;
     }
 
-    private static boolean inDriver() {
-        SparkEnv env = SparkEnv.get();
-        return env == null || env.executorId().equals("driver");
-    }
-
     /** Below {@code /r/<id>}: with the checkpoint as the root of a file system Spark builds paths such as {@code rehearse://state}. */
     String root() {
-        return OverlayFileSystem.SCHEME + ":/r/" + address + "/checkpoint";
+        return SCHEME + ":/r/" + address + "/checkpoint";
     }
 
     /** Lets go of a query that is held before its next batch. */
@@ -136,7 +128,7 @@ final class Overlay {
         OPEN.remove(id);
     }
 
-    // ---- the two layers ----------------------------------------------------------------------------------------------------------
+    // ---- the two layers
 
     FileSystem upperFs() {
         return upperFs;
@@ -181,29 +173,28 @@ final class Overlay {
         return slash < 0 ? "" : relative.substring(0, slash);
     }
 
-    /** What of the real checkpoint lies in this round's future, or is none of its business. */
+    /** What of the real checkpoint lies in this round's future, or does not concern it. */
     private boolean hidden(String relative) {
         if (relative.isEmpty()) {
             return false;
         }
-        String[] parts = relative.split("/");
+        String[] parts = relative.split("/", -1);
         String name = parts[parts.length - 1];
-        switch (parts[0]) {
-            case "metadata": // the rehearsal has its own, see open()
-            case "_understudy": // claims
-                return true;
-            case "offsets":
-                return parts.length > 1 && newer(NUMBER, name, last);
-            case "commits":
-                return parts.length > 1 && newer(NUMBER, name, last - 1);
-            case "sources":
-                return parts.length > 2 && newer(NUMBER, name, past.lastSourceEntry(parts[1]));
-            case "state":
-                boolean perBatch = parts.length > 2 && parts[parts.length - 2].equals("v2");
-                return parts.length > 2 && (name.startsWith(".") || newer(perBatch ? NUMBER : VERSIONED, name, last));
-            default:
-                return name.startsWith(".");
-        }
+        boolean below = parts.length > 1;
+        return switch (parts[0]) {
+            // the rehearsal has its own metadata, see open(); claims are the leader's
+            case "metadata", "_understudy" -> true;
+            case "offsets" -> below && newer(NUMBER, name, last);
+            case "commits" -> below && newer(NUMBER, name, last - 1);
+            case "sources" -> parts.length > 2 && newer(NUMBER, name, past.lastSourceEntry(parts[1]));
+            case "state" -> parts.length > 2 && (name.startsWith(".") || newer(state(parts), name, last));
+            default -> name.startsWith(".");
+        };
+    }
+
+    /** What names a version of state: a changelog of format 2 by its number alone. */
+    private static Pattern state(String[] parts) {
+        return parts[parts.length - 2].equals("v2") ? NUMBER : VERSIONED;
     }
 
     private static boolean newer(Pattern pattern, String name, long limit) {
@@ -214,7 +205,7 @@ final class Overlay {
         return matcher.matches() && Long.parseLong(matcher.group(1)) > limit;
     }
 
-    // ---- how far the query has come ----------------------------------------------------------------------------------------------
+    // ---- how far the query has come
 
     /**
      * Called before a file is created. The batch after the rehearsed one is never planned: its thread is held here until the query is
@@ -250,7 +241,7 @@ final class Overlay {
             return null;
         }
         String name = relative.substring(log.length() + 1);
-        String digits = name.startsWith(".") ? name.substring(1).split("\\.")[0] : name;
+        String digits = name.startsWith(".") ? name.substring(1).split("\\.", -1)[0] : name;
         return NUMBER.matcher(digits).matches() ? Long.valueOf(digits) : null;
     }
 

@@ -25,8 +25,7 @@ import org.apache.hadoop.util.Progressable;
  * It is known only to sessions whose configuration names it under {@code fs.rehearse.impl}, which is never the user's.
  */
 public final class OverlayFileSystem extends FileSystem {
-    static final String SCHEME = "rehearse";
-    private static final URI ROOT = URI.create(SCHEME + ":///");
+    private static final URI ROOT = URI.create(Overlay.SCHEME + ":///");
 
     private record Place(Overlay overlay, String relative) {
         Path upper() {
@@ -46,7 +45,7 @@ public final class OverlayFileSystem extends FileSystem {
 
     @Override
     public String getScheme() {
-        return SCHEME;
+        return Overlay.SCHEME;
     }
 
     @Override
@@ -68,7 +67,7 @@ public final class OverlayFileSystem extends FileSystem {
      */
     private static boolean real(Path path) {
         String scheme = path.toUri().getScheme();
-        return scheme != null && !scheme.equals(SCHEME);
+        return scheme != null && !scheme.equals(Overlay.SCHEME);
     }
 
     @Override

@@ -10,7 +10,7 @@ import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
@@ -20,34 +20,20 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
-import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
-import org.apache.spark.sql.execution.streaming.runtime.TERMINATED$;
-import org.apache.spark.sql.streaming.StreamingQuery;
-import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
 /**
- * The rehearsals of one streaming query: again and again the leader's last batch, so that this JVM has compiled what a takeover needs, and
- * a checkpoint that cannot be read is found before it is needed.
+ * The rehearsals of one streaming query: they run the leader's last batch again and again. So this JVM has compiled what a takeover
+ * needs, and a checkpoint that cannot be read is found before it is needed.
  *
- * <p>Rounds of one rehearsal come one after the other; different queries may rehearse at the same time. A round runs in a thread of its
- * own: nothing of the caller's thread (active session, job group) changes.
+ * <p>Rounds of one rehearsal come one after the other; different queries may rehearse at the same time. A round runs in a separate
+ * thread: nothing of the caller's thread (active session, job group) changes.
  *
  * <p>Not covered: sinks and {@code foreachBatch} functions of the user's, which are never called; the fence, because the rehearsal uses
  * Spark's own checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
-    /** In the names of its threads and queries, by which {@link RehearsalLogFilter} knows them. */
-    static final String NAME = "understudy-rehearsal-";
-
-    /** So many rounds merge: the JIT has seen it then, and it costs more than all the rest of a round. */
+    /** The first rounds merge, until the JIT has seen it: a merge costs more than the rest of a round. */
     private static final int MERGES = 3;
-
-    private static final long POLL_MILLIS = 2;
-    private static final long END_MILLIS = 5_000;
-
-    /** How long to wait, after the batch, for the query to look for more input: that code is on the way of a takeover, too. */
-    private static final long LOOK_FOR_MORE_NANOS = 1_000_000_000L;
 
     private enum Mode {
         LIVE,
@@ -63,13 +49,13 @@ public final class Rehearsal {
     private final String checkpointRoot;
     private final Path scratch;
     private final Mode mode;
-    private final String name = NAME + UUID.randomUUID();
+    private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
     private SparkSession session;
     private int rounds;
-    private volatile long bytesRead;
+    private final AtomicLong bytesRead = new AtomicLong();
     private volatile boolean cancelled;
-    private volatile StreamExecution running;
+    private volatile RehearsedQuery running;
     private volatile CompletableFuture<String> current;
     private final Object ending = new Object();
     private Thread player;
@@ -87,6 +73,8 @@ public final class Rehearsal {
     }
 
     /**
+     * Prepares rehearsals; runs nothing yet.
+     *
      * @param writer what the script called {@code start()} on; only read
      * @param pathOrNull argument of {@code start(path)}; not used, the sink is replaced
      * @param tableOrNull argument of {@code toTable(name)}; not used, the sink is replaced
@@ -127,7 +115,7 @@ public final class Rehearsal {
     public synchronized String round() {
         CompletableFuture<String> round = new CompletableFuture<>();
         current = round;
-        if (cancelled) { // looked at after `current` is set: whichever comes second sees the other
+        if (cancelled) { // looked at after `current` is set: the later of the two sees the other
             throw new CancellationException("the rehearsal was cancelled");
         }
         if (mode == Mode.OFF) {
@@ -148,9 +136,9 @@ public final class Rehearsal {
         }
     }
 
-    /** Bytes of the files that all rounds until now were given to read again, failed ones too; a throw-away checkpoint's are not known. */
+    /** Returns the bytes of the files that all rounds were given to read again, failed rounds included. Those of a throw-away checkpoint are unknown. */
     public long bytesRead() {
-        return bytesRead;
+        return bytesRead.get();
     }
 
     /** Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away in the background. */
@@ -160,21 +148,12 @@ public final class Rehearsal {
         if (round != null) {
             round.completeExceptionally(new CancellationException("the rehearsal was cancelled"));
         }
-        StreamExecution query = running;
+        RehearsedQuery query = running;
         if (query != null) {
             RehearsalLogFilter.cancelled(name);
-            Thread thread = new Thread(() -> stop(query), name + "-cancel");
+            Thread thread = new Thread(query::stop, name + "-cancel");
             thread.setDaemon(true);
             thread.start();
-        }
-    }
-
-    /** Cancels the query's jobs, interrupts its thread, and waits for it to end. */
-    private static void stop(StreamExecution query) {
-        try {
-            query.stop();
-        } catch (java.util.concurrent.TimeoutException e) {
-            throw new IllegalStateException("the rehearsal's query does not stop; it is left to end by itself", e);
         }
     }
 
@@ -199,7 +178,7 @@ public final class Rehearsal {
         }
     }
 
-    // ---- a round, in its own thread ----------------------------------------------------------------------------------------------
+    // ---- a round, in its own thread
 
     private void play(CompletableFuture<String> round) {
         try {
@@ -264,7 +243,7 @@ public final class Rehearsal {
         Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
         try (DeltaScratch delta = new DeltaScratch(session, scratchFs.makeQualified(scratch), mine, rounds <= MERGES)) {
             Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
-            bytesRead += rewritten.bytes();
+            bytesRead.addAndGet(rewritten.bytes());
             Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
             DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);
             return run(writer, overlay, past, rewritten);
@@ -274,93 +253,25 @@ public final class Rehearsal {
         }
     }
 
-    private Result run(DataStreamWriter<Row> writer, Overlay overlay, ReplayableBatch past, Sources.Rewritten sources) throws Exception {
-        StreamingQuery started = writer.start();
-        StreamExecution query = ((StreamingQueryWrapper) started).streamingQuery();
-        String run = query.runId().toString();
-        RehearsalLogFilter.begin(run);
+    private Result run(
+            DataStreamWriter<Row> writer, Overlay overlay, ReplayableBatch past, Sources.Rewritten sources)
+            throws Exception {
+        RehearsedQuery query = RehearsedQuery.start(writer, session, overlay, () -> cancelled);
         running = query;
         try {
             if (!cancelled) { // looked at after `running` is set
-                watch(query, overlay);
+                query.watch();
             }
         } finally {
-            if (cancelled || !ended(query, overlay)) {
-                stop(query);
-            }
+            query.end();
             running = null;
-            clear(query);
-            RehearsalLogFilter.end(run);
+            query.clear();
         }
-        if (cancelled) {
-            throw new CancellationException("the rehearsal was cancelled");
-        }
-        if (query.exception().isDefined() && !overlay.batchCommitted()) {
-            throw failed(query.exception().get(), overlay, past);
-        }
-        StreamingQueryProgress progress = query.lastProgress();
-        long rows = progress == null ? 0 : progress.numInputRows();
-        return new Result(overlay.batchCommitted(), sources.generated(), rows);
-    }
-
-    /**
-     * Ends the query the way its own triggers end it. {@code stop()} would do, but warns twice that there are no jobs left to cancel.
-     *
-     * @return whether it has ended
-     */
-    private static boolean ended(StreamExecution query, Overlay overlay) throws InterruptedException {
-        @SuppressWarnings("unchecked")
-        AtomicReference<Object> state = (AtomicReference<Object>) SparkInternals.call(query, "state");
-        state.set(TERMINATED$.MODULE$);
-        overlay.release();
-        query.queryExecutionThread().join(END_MILLIS);
-        return !query.queryExecutionThread().isAlive();
-    }
-
-    /** Returns once the batch is committed in scratch and the query has looked for more, or has found nothing to read, or has ended. */
-    private void watch(StreamExecution query, Overlay overlay) throws InterruptedException {
-        long committedAt = 0;
-        while (query.isActive() && !cancelled && !overlay.wentOn()) {
-            if (overlay.batchCommitted()) {
-                long now = System.nanoTime();
-                committedAt = committedAt == 0 ? now : committedAt;
-                if (idle(query) || now - committedAt > LOOK_FOR_MORE_NANOS) {
-                    return;
-                }
-            } else if (!overlay.batchStarted() && idle(query)) {
-                return;
-            }
-            Thread.sleep(POLL_MILLIS);
-        }
-    }
-
-    private static boolean idle(StreamExecution query) {
-        String message = query.status().message();
-        return message.equals("Waiting for data to arrive") || message.equals("Waiting for next trigger");
-    }
-
-    private void clear(StreamExecution query) throws InterruptedException {
-        boolean orderly = !cancelled && query.exception().isEmpty();
-        if (orderly || StateStoreCleanup.tasksEnd(session.sparkContext(), query.runId().toString())) {
-            StateStoreCleanup.unloadStateStores(query.runId());
-        }
-        RehearsalSession.silence(query.sparkSessionForStream());
-        RehearsalSession.silence(session);
-    }
-
-    private static IllegalStateException failed(Throwable cause, Overlay overlay, ReplayableBatch past) {
-        if (past != null && past.leftBehind()) {
-            return new IllegalStateException(
-                    "the leader went on while batch " + past.batch() + " was rehearsed and may have purged what it needs. "
-                            + "The next round takes a newer one",
-                    cause);
-        }
-        return new IllegalStateException(
-                "batch " + overlay.batch() + " could not be rehearsed" + (past == null ? "" : " from " + past.root()) + ": " + cause, cause);
+        query.requireSuccess(past);
+        return new Result(overlay.batchCommitted(), sources.generated(), query.rows());
     }
 
     private static String json(String how, long batch, double seconds, Result result) {
-        String form = "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}";
-        return String.format(Locale.ROOT, form, how, batch, seconds, result.rows());
+        return String.format(Locale.ROOT, "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}", how, batch, seconds, result.rows());
     }
 }

@@ -13,13 +13,16 @@ import org.apache.logging.log4j.core.filter.AbstractFilter;
  * Keeps warnings of a normal round out of the user's log.
  *
  * <p>Spark warns at every start of a query: that adaptive execution is off, and, once per shuffle partition, that state is not in memory
- * yet ("this is normal for the first batch"). On a standby that rehearses every minute nobody would see anything else. Errors stay,
- * but for those of a query that is being cancelled: a writer that is interrupted reports a failed job.
+ * yet ("this is normal for the first batch"). On a standby that rehearses every minute the log would hold little else. Errors stay,
+ * except those of a query that is being cancelled: an interrupted writer reports a failed job.
  *
  * <p>Not guaranteed: that the warnings are kept out. With another logging library, or after the configuration was loaded again, they are
  * back, and harmless.
  */
 final class RehearsalLogFilter extends AbstractFilter {
+    /** In the names of the threads and queries of rehearsals, which this filter knows by it. */
+    static final String NAME = "understudy-rehearsal-";
+
     private static final RehearsalLogFilter FILTER = new RehearsalLogFilter();
     private static final Set<String> RUNS = ConcurrentHashMap.newKeySet();
     private static final Set<String> CANCELLED = ConcurrentHashMap.newKeySet();
@@ -41,7 +44,7 @@ final class RehearsalLogFilter extends AbstractFilter {
                 context.updateLoggers();
             }
         } catch (LinkageError e) {
-            return; // Spark's log4j is not there: the user chose to hear everything
+            return; // Spark's log4j is missing: the user chose another logging library
         }
     }
 
@@ -54,7 +57,7 @@ final class RehearsalLogFilter extends AbstractFilter {
         RUNS.remove(run);
     }
 
-    /** From here on errors of threads with this name are the cancel's doing. */
+    /** From here on errors of threads with this name are caused by the cancel. */
     static void cancelled(String name) {
         CANCELLED.add(name);
     }
@@ -66,12 +69,17 @@ final class RehearsalLogFilter extends AbstractFilter {
     @Override
     public Filter.Result filter(LogEvent event) {
         Level level = event.getLevel();
-        boolean noise = level == Level.WARN && ours(event) || level == Level.ERROR && CANCELLED.stream().anyMatch(event.getThreadName()::contains);
+        boolean ours = level.equals(Level.WARN) && ours(event);
+        boolean noise = ours || (level.equals(Level.ERROR) && isCancelled(event));
         return noise ? onMatch : onMismatch;
     }
 
+    private static boolean isCancelled(LogEvent event) {
+        return CANCELLED.stream().anyMatch(event.getThreadName()::contains);
+    }
+
     private static boolean ours(LogEvent event) {
-        if (event.getThreadName().contains(Rehearsal.NAME)) {
+        if (event.getThreadName().contains(NAME)) {
             return true;
         }
         if (RUNS.isEmpty()) {

@@ -18,21 +18,21 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Where a rehearsal is played: a clone of the user's session in which nobody watches.
+ * The session of a rehearsal: a clone of the user's, without listeners.
  *
  * <p>The clone has its own query manager, so {@code spark.streams} of the user's session neither lists the rehearsal nor wakes up when it
  * ends. Its streaming events go to a bus without listeners instead of Spark's live one: neither the user's listeners, nor those named
- * by {@code spark.sql.streaming.streamingQueryListeners}, nor the UI hear of it.
+ * by {@code spark.sql.streaming.streamingQueryListeners}, nor the UI receive them.
  *
  * <p>Not hidden: Spark jobs and SQL executions, from {@code SparkListener}s on the context.
  */
 final class RehearsalSession {
     private RehearsalSession() {}
 
-    /** What the clone has, whatever the user's session has. */
+    /** Settings of the clone that take precedence over those of the user's session. */
     private static final Map<String, String> OURS =
             Map.of(
-                    "fs." + OverlayFileSystem.SCHEME + ".impl", OverlayFileSystem.class.getName(),
+                    "fs." + Overlay.SCHEME + ".impl", OverlayFileSystem.class.getName(),
                     // FileContext, Spark's first choice, knows no file systems by such a setting.
                     "spark.sql.streaming.checkpointFileManagerClass", FileSystemBasedCheckpointFileManager.class.getName(),
                     // On a standby these are the fence, which would wait for the gate.
@@ -88,7 +88,7 @@ final class RehearsalSession {
      */
     static void silence(SparkSession session) {
         if (SparkInternals.get(session.sessionState(), "streamingQueryManager") == null) {
-            return; // a lazy value that nobody has asked for yet
+            return; // a lazy value that does not exist yet
         }
         Object manager = session.streams();
         SparkListenerInterface bus = (SparkListenerInterface) SparkInternals.get(manager, "listenerBus");

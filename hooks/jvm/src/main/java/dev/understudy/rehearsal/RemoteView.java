@@ -40,7 +40,7 @@ record RemoteView(String root, long batch, Map<String, Long> lastEntries, String
     static RemoteView decode(String text) throws IOException {
         JsonNode node = JSON.readTree(Base64.getUrlDecoder().decode(text));
         Map<String, Long> entries = new LinkedHashMap<>();
-        node.path("entries").fields().forEachRemaining(entry -> entries.put(entry.getKey(), entry.getValue().asLong()));
+        node.path("entries").properties().forEach(entry -> entries.put(entry.getKey(), entry.getValue().asLong()));
         return new RemoteView(
                 node.path("root").asText(), node.path("batch").asLong(), entries, node.path("scratch").asText());
     }

@@ -55,7 +55,7 @@ record ReplayableBatch(
         }
     }
 
-    /** @return null when there is no batch yet that could be run again */
+    /** Returns the batch to run again; null if there is none yet. */
     static ReplayableBatch find(FileSystem fs, Path root) throws IOException {
         TreeSet<Long> offsets = numbers(fs, new Path(root, "offsets"));
         TreeSet<Long> commits = numbers(fs, new Path(root, "commits"));

@@ -48,7 +48,7 @@ final class Sinks {
             throws IOException {
         DataStreamWriter<Row> writer = data.writeStream();
         writer.outputMode((OutputMode) SparkInternals.get(user, "outputMode"));
-        // As fast as possible, whatever the user's trigger is: an interval would only make the round wait.
+        // As fast as possible with any trigger of the user's: an interval would only make the round wait.
         writer.trigger(Trigger.ProcessingTime(0));
         SparkInternals.set(writer, "sinkName", SparkInternals.get(user, "sinkName"));
         String source = ((String) SparkInternals.get(user, "source")).toLowerCase(Locale.ROOT);

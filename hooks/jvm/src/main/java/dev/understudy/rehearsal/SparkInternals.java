@@ -70,7 +70,7 @@ final class SparkInternals {
                 method.setAccessible(true);
                 return method.invoke(owner);
             } catch (NoSuchMethodException e) {
-                continue;
+                // the superclass may have it
             } catch (IllegalAccessException e) {
                 throw unsupported(owner.getClass(), name, e);
             } catch (InvocationTargetException e) {

@@ -1,0 +1,56 @@
+package dev.understudy.fence;
+
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/** Holds new batches, so that a savepoint can be taken between two of them. */
+final class BatchHold {
+  /** A gate that is revoked meanwhile must end the wait of a held batch, and only a poll sees it. */
+  private static final long POLL_MILLIS = 20;
+
+  private boolean held;
+
+  /**
+   * Holds new batches, and waits until none is in flight. The hold stays until {@link #release}.
+   *
+   * @return false if one still was after {@code timeoutMillis}
+   */
+  synchronized boolean hold(long timeoutMillis, BooleanSupplier anyInFlight)
+      throws InterruptedException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
+    held = true;
+    while (anyInFlight.getAsBoolean()) {
+      long left = end - System.nanoTime();
+      if (left <= 0) {
+        return false;
+      }
+      wait(Math.max(1, Math.min(POLL_MILLIS, TimeUnit.NANOSECONDS.toMillis(left))));
+    }
+    return true;
+  }
+
+  synchronized void release() {
+    held = false;
+    notifyAll();
+  }
+
+  synchronized boolean held() {
+    return held;
+  }
+
+  /** Runs {@code begin} unless batches are held. Returns false after a short wait if they are. */
+  @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
+  synchronized boolean begin(Runnable begin) throws InterruptedException {
+    if (held) {
+      wait(POLL_MILLIS);
+      return false;
+    }
+    begin.run();
+    return true;
+  }
+
+  /** A batch has ended: {@link #hold} may be waiting for it. */
+  synchronized void ended() {
+    notifyAll();
+  }
+}

@@ -1,0 +1,9 @@
+package dev.understudy.fence;
+
+import java.io.IOException;
+
+/** An action that may fail with an {@link IOException}. */
+@FunctionalInterface
+interface IoAction {
+  void run() throws IOException;
+}

@@ -1,0 +1,9 @@
+package dev.understudy.fence;
+
+import java.io.IOException;
+
+/** A call that may fail with an {@link IOException}. */
+@FunctionalInterface
+interface IoCall<T> {
+  T call() throws IOException;
+}
