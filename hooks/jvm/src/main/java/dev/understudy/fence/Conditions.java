@@ -5,7 +5,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -68,18 +67,11 @@ final class Conditions {
     private static boolean put(FileSystem files, Path probe, String option, String value)
         throws IOException {
       Retries retries = Retries.ofWrite();
+      byte[] content = probe.getName().getBytes(StandardCharsets.US_ASCII);
       while (true) {
-        FSDataOutputStream out =
-            ObjectStore.create(files, probe, option, value, UUID.randomUUID().toString());
         try {
-          out.write(probe.getName().getBytes(StandardCharsets.US_ASCII));
-          out.close();
-          return true;
+          return ObjectStore.put(files, probe, option, value, content);
         } catch (IOException e) {
-          out.abort();
-          if (ObjectStore.isConflict(e)) {
-            return false;
-          }
           if (option != null && Failure.answered(e) == NOT_IMPLEMENTED) {
             return true; // a server that does not know a condition does not honour it either
           }

@@ -53,12 +53,10 @@ final class LocalCheckpointFiles implements CheckpointFiles {
     return true;
   }
 
-  private static final class LocalStream extends CancellableFSDataOutputStream {
-    private final WriteTicket ticket;
+  private static final class LocalStream extends TicketStream {
     private final java.nio.file.Path target;
     private final java.nio.file.Path temporary;
     private final boolean overwrite;
-    private boolean done;
 
     LocalStream(
         WriteTicket ticket,
@@ -66,23 +64,18 @@ final class LocalCheckpointFiles implements CheckpointFiles {
         java.nio.file.Path temporary,
         boolean overwrite)
         throws IOException {
-      super(LocalFiles.create(temporary));
-      this.ticket = ticket;
+      super(ticket, LocalFiles.create(temporary));
       this.target = target;
       this.temporary = temporary;
       this.overwrite = overwrite;
     }
 
     @Override
-    public synchronized void close() throws IOException {
-      if (done) {
-        return;
-      }
-      done = true;
+    void publish() throws IOException {
       boolean sent = false;
       boolean landed = false;
       try {
-        super.close();
+        closeContent();
         ticket.beforePublish();
         sent = true;
         if (overwrite) {
@@ -111,18 +104,9 @@ final class LocalCheckpointFiles implements CheckpointFiles {
     }
 
     @Override
-    public synchronized void cancel() {
-      if (done) {
-        return;
-      }
-      done = true;
-      ticket.abandoned();
-      try {
-        super.close();
-        Files.deleteIfExists(temporary);
-      } catch (IOException e) {
-        return; // a leftover with a name that no reader looks for
-      }
+    void discard() throws IOException {
+      closeContent();
+      Files.deleteIfExists(temporary);
     }
   }
 }

@@ -2,7 +2,6 @@ package dev.understudy.fence;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
@@ -81,19 +80,16 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
     return AttachedSession.clients().writer(target, conf);
   }
 
-  private final class ObjectStream extends CancellableFSDataOutputStream {
-    private final WriteTicket ticket;
+  private final class ObjectStream extends TicketStream {
     private final FileSystem writer;
     private final Path target;
     private final boolean overwrite;
     private final Spool spool;
     private final String nonce = UUID.randomUUID().toString();
-    private boolean done;
 
     ObjectStream(
         WriteTicket ticket, FileSystem writer, Path target, boolean overwrite, Spool spool) {
-      super((OutputStream) spool);
-      this.ticket = ticket;
+      super(ticket, spool);
       this.writer = writer;
       this.target = target;
       this.overwrite = overwrite;
@@ -101,11 +97,7 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
     }
 
     @Override
-    public synchronized void close() throws IOException {
-      if (done) {
-        return;
-      }
-      done = true;
+    void publish() throws IOException {
       boolean sent = false;
       try {
         Retries retries = Retries.ofWrite();
@@ -177,17 +169,8 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
     }
 
     @Override
-    public synchronized void cancel() {
-      if (done) {
-        return;
-      }
-      done = true;
-      ticket.abandoned();
-      try {
-        spool.close();
-      } catch (IOException e) {
-        return; // a file without a name, gone with the process
-      }
+    void discard() throws IOException {
+      spool.close();
     }
   }
 }

@@ -3,9 +3,7 @@ package dev.understudy.fence;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.util.UUID;
 import org.apache.hadoop.fs.EtagSource;
-import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FutureDataInputStreamBuilder;
@@ -63,19 +61,7 @@ final class ObjectClaims implements ClaimStore {
     public boolean replace(Standing seen, Claim claim) throws IOException {
         String option = seen.nothing() ? ObjectStore.CREATE_ONLY : ObjectStore.CREATE_IF_ETAG;
         String value = seen.nothing() ? "true" : seen.revision();
-        FSDataOutputStream out =
-                ObjectStore.create(files, path, option, value, UUID.randomUUID().toString());
-        try {
-            out.write(claim.bytes());
-            out.close();
-            return true;
-        } catch (IOException e) {
-            out.abort();
-            if (ObjectStore.isConflict(e)) {
-                return false;
-            }
-            throw e;
-        }
+        return ObjectStore.put(files, path, option, value, claim.bytes());
     }
 
     @Override

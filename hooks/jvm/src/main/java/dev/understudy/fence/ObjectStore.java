@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.UUID;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -35,6 +36,27 @@ final class ObjectStore {
     builder.opt("fs.s3a.create.performance", "true");
     builder.opt("fs.s3a.create.header." + NONCE, nonce);
     return builder.build();
+  }
+
+  /**
+   * Puts one object.
+   *
+   * @return false if the condition refused it
+   */
+  static boolean put(FileSystem files, Path path, String option, String value, byte[] content)
+      throws IOException {
+    FSDataOutputStream out = create(files, path, option, value, UUID.randomUUID().toString());
+    try {
+      out.write(content);
+      out.close();
+      return true;
+    } catch (IOException e) {
+      out.abort();
+      if (isConflict(e)) {
+        return false;
+      }
+      throw e;
+    }
   }
 
   /** Whether the object that stands was written with this nonce: settles a lost answer. */
