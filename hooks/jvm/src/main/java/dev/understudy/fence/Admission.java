@@ -31,9 +31,9 @@ final class Admission {
   }
 
   /**
-   * Returns when this process may do {@code op} on {@code path} now: the gate is open, and the claim
-   * is ours; with {@code readClaim} it has been read. The gate is asked last, so that a freeze while
-   * the claim is read is seen.
+   * Returns when this process may do {@code op} on {@code path} now: the gate is open, and the
+   * claim is ours; with {@code readClaim} it has been read. The gate is asked last, so that a
+   * freeze while the claim is read is seen.
    *
    * @throws LeadershipLostException if this driver may not write any more
    */

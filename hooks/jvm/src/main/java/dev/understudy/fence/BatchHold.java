@@ -5,7 +5,9 @@ import java.util.function.BooleanSupplier;
 
 /** Holds new batches, so that a savepoint can be taken between two of them. */
 final class BatchHold {
-  /** A gate that is revoked meanwhile must end the wait of a held batch, and only a poll sees it. */
+  /**
+   * A gate that is revoked meanwhile must end the wait of a held batch, and only a poll sees it.
+   */
   private static final long POLL_MILLIS = 20;
 
   private boolean held;

@@ -4,121 +4,140 @@ import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no gate
- * keeps the driver busy. Its tasks write even while the gate is closed, so the driver is killed at the
- * kill deadline and never parked.
+ * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no
+ * gate keeps the driver busy. Its tasks write even while the gate is closed, so the driver is
+ * killed at the kill deadline and never parked.
  */
 final class BatchInFlight {
-    static final long NONE = -1;
-    /**
-     * Below {@link #NONE}: unknown until a look at the files. Each time it is another number, so that a
-     * look that began before does not answer for what came after.
-     */
-    private static final AtomicLong UNKNOWN = new AtomicLong(NONE);
+  static final long NONE = -1;
 
-    /** Finds the predecessor's batch, or {@link #NONE}: two lists, for which a takeover does not wait. */
-    interface Search {
-        long pending() throws IOException;
+  /**
+   * Below {@link #NONE}: unknown until a look at the files. Each time it is another number, so that
+   * a look that began before does not answer for what came after.
+   */
+  private static final AtomicLong UNKNOWN = new AtomicLong(NONE);
+
+  /**
+   * Finds the predecessor's batch, or {@link #NONE}: two lists, for which a takeover does not wait.
+   */
+  interface Search {
+    long pending() throws IOException;
+  }
+
+  private final Search search;
+  private final AtomicLong batch =
+      new AtomicLong(NONE); // own lock-free: a claim may be waiting for the network
+
+  /** Null while the sink is gated. Guarded by {@code this}, like what follows. */
+  private ActivityPage page;
+
+  private boolean always;
+  private boolean counted;
+
+  BatchInFlight(Search search) {
+    this.search = search;
+  }
+
+  /**
+   * From now on this root's batches count in {@code page}; with {@code always} it counts between
+   * them as well.
+   */
+  void ungated(ActivityPage activity, boolean evenBetween) {
+    synchronized (this) {
+      page = activity;
+      always |= evenBetween;
     }
+    count();
+    look();
+  }
 
-    private final Search search;
-    private final AtomicLong batch = new AtomicLong(NONE); // own lock-free: a claim may be waiting for the network
-    /** Null while the sink is gated. Guarded by {@code this}, like what follows. */
-    private ActivityPage page;
+  /**
+   * The root was claimed: a predecessor may have left a batch, which runs again without its offsets
+   * being written. A batch of ours goes on.
+   */
+  void unknown() {
+    long fresh = UNKNOWN.decrementAndGet();
+    batch.updateAndGet(known -> known > NONE ? known : fresh);
+    count();
+    look();
+  }
 
-    private boolean always;
-    private boolean counted;
+  /**
+   * An entry of the offsets or commits was sent and not confirmed, or exists: what stands there
+   * decides.
+   */
+  void unclear() {
+    batch.set(UNKNOWN.decrementAndGet());
+    count();
+    look();
+  }
 
-    BatchInFlight(Search search) {
-        this.search = search;
+  /**
+   * Returns the number of a batch from the name of its log entry; {@link #NONE} for any other name.
+   */
+  static long number(String name) {
+    try {
+      return Long.parseLong(name);
+    } catch (NumberFormatException e) {
+      return NONE;
     }
+  }
 
-    /** From now on this root's batches count in {@code page}; with {@code always} it counts between them as well. */
-    void ungated(ActivityPage activity, boolean evenBetween) {
-        synchronized (this) {
-            page = activity;
-            always |= evenBetween;
-        }
-        count();
-        look();
-    }
+  void began(long number) {
+    batch.set(number);
+    count();
+  }
 
-    /** The root was claimed: a predecessor may have left a batch, which runs again without its offsets being
-     * written. A batch of ours goes on. */
-    void unknown() {
-        long fresh = UNKNOWN.decrementAndGet();
-        batch.updateAndGet(known -> known > NONE ? known : fresh);
-        count();
-        look();
-    }
+  /** The batch ended, or its offsets were never published. */
+  void ended(long number) {
+    // below it: the predecessor's, which was run again before any other
+    batch.updateAndGet(known -> known == number || known < NONE ? NONE : known);
+    count();
+  }
 
-    /** An entry of the offsets or commits was sent and not confirmed, or exists: what stands there decides. */
-    void unclear() {
-        batch.set(UNKNOWN.decrementAndGet());
-        count();
-        look();
-    }
+  /** No query of this root runs any more, with or without its last batch. */
+  synchronized void over() {
+    batch.set(NONE);
+    always = false;
+    count();
+  }
 
-    /** Returns the number of a batch from the name of its log entry; {@link #NONE} for any other name. */
-    static long number(String name) {
-        try {
-            return Long.parseLong(name);
-        } catch (NumberFormatException e) {
-            return NONE;
-        }
+  /** The batch in flight, or {@link #NONE}; looks for it if that is not known. */
+  long get() throws IOException {
+    for (long known = batch.get(); known < NONE; known = batch.get()) {
+      batch.compareAndSet(known, search.pending());
+      count();
     }
+    return batch.get();
+  }
 
-    void began(long number) {
-        batch.set(number);
-        count();
+  private synchronized void count() {
+    boolean busy = page != null && (always || batch.get() != NONE);
+    if (busy != counted) {
+      page.add(busy ? 1 : -1);
+      counted = busy;
     }
+  }
 
-    /** The batch ended, or its offsets were never published. */
-    void ended(long number) {
-        // below it: the predecessor's, which was run again before any other
-        batch.updateAndGet(known -> known == number || known < NONE ? NONE : known);
-        count();
+  /**
+   * An idle query after a takeover may be parked, so a thread looks; the query does not wait for
+   * it.
+   */
+  private synchronized void look() {
+    if (page == null || always || batch.get() >= NONE) {
+      return;
     }
-
-    /** No query of this root runs any more, with or without its last batch. */
-    synchronized void over() {
-        batch.set(NONE);
-        always = false;
-        count();
-    }
-
-    /** The batch in flight, or {@link #NONE}; looks for it if that is not known. */
-    long get() throws IOException {
-        for (long known = batch.get(); known < NONE; known = batch.get()) {
-            batch.compareAndSet(known, search.pending());
-            count();
-        }
-        return batch.get();
-    }
-
-    private synchronized void count() {
-        boolean busy = page != null && (always || batch.get() != NONE);
-        if (busy != counted) {
-            page.add(busy ? 1 : -1);
-            counted = busy;
-        }
-    }
-
-    /** An idle query after a takeover may be parked, so a thread looks; the query does not wait for it. */
-    private synchronized void look() {
-        if (page == null || always || batch.get() >= NONE) {
-            return;
-        }
-        Thread looking = new Thread(
-                () -> {
-                    try {
-                        get();
-                    } catch (IOException e) {
-                        return; // unreadable files count as a batch in flight, until a batch of ours ends
-                    }
-                },
-                "understudy-in-flight");
-        looking.setDaemon(true);
-        looking.start();
-    }
+    Thread looking =
+        new Thread(
+            () -> {
+              try {
+                get();
+              } catch (IOException e) {
+                return; // unreadable files count as a batch in flight, until a batch of ours ends
+              }
+            },
+            "understudy-in-flight");
+    looking.setDaemon(true);
+    looking.start();
+  }
 }

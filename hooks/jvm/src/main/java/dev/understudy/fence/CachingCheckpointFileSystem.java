@@ -34,219 +34,234 @@ import org.apache.hadoop.util.functional.FutureIO;
  *       looked for some thirty times at every start, and opening one that has gone fails;
  *   <li>that an entry of a log exists, for the life of this object. Entries are created exclusively
  *       and never change;
- *   <li>for a query, the list of a log, for {@value #FRESH_SECONDS} s. A writer that misses an entry
- *       in it finds the slot taken. {@link #forget} ends this memory and the two above;
+ *   <li>for a query, the list of a log, for {@value #FRESH_SECONDS} s. A writer that misses an
+ *       entry in it finds the slot taken. {@link #forget} ends this memory and the two above;
  *   <li>what a list or a look said of any other object, for its next reader within {@value
  *       #FRESH_SECONDS} s, which would ask the store once more.
  * </ul>
  *
- * <p>For reading only: writes pass through to a client with retries, and no code of ours calls them.
+ * <p>For reading only: writes pass through to a client with retries, and no code of ours calls
+ * them.
  */
 public final class CachingCheckpointFileSystem extends FilterFileSystem {
-    private static final int SMALL = 256 << 10;
-    private static final int CONTENTS_BYTES = 16 << 20;
-    private static final int REMEMBERED = 4096;
-    private static final long FRESH_SECONDS = 5;
-    private static final String LOG = ".*/(offsets|commits|_spark_metadata|sources/[^/]+)";
-    private static final Pattern LOGS = Pattern.compile(LOG);
-    private static final Pattern LOG_ENTRY = Pattern.compile(LOG + "/\\d+(\\.compact)?");
-    /** Directories of state, and what describes the state in them; not the state itself, which is purged. */
-    private static final Pattern LASTING = Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]+)?)");
-    private static final Contents CONTENTS = new Contents();
-    private static final Set<String> EXISTING = Collections.newSetFromMap(Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED)));
+  private static final int SMALL = 256 << 10;
+  private static final int CONTENTS_BYTES = 16 << 20;
+  private static final int REMEMBERED = 4096;
+  private static final long FRESH_SECONDS = 5;
+  private static final String LOG = ".*/(offsets|commits|_spark_metadata|sources/[^/]+)";
+  private static final Pattern LOGS = Pattern.compile(LOG);
+  private static final Pattern LOG_ENTRY = Pattern.compile(LOG + "/\\d+(\\.compact)?");
 
-    private record Seen(FileStatus status, long nanos) {}
+  /**
+   * Directories of state, and what describes the state in them; not the state itself, which is
+   * purged.
+   */
+  private static final Pattern LASTING =
+      Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]+)?)");
 
-    private record Listed(List<FileStatus> entries, long nanos) {}
+  private static final Contents CONTENTS = new Contents();
+  private static final Set<String> EXISTING =
+      Collections.newSetFromMap(Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED)));
 
-    private final Map<String, Seen> seen = Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
+  private record Seen(FileStatus status, long nanos) {}
 
-    private final boolean keepsLists;
-    private final Map<String, Listed> lists = new HashMap<>();
-    private long changes;
+  private record Listed(List<FileStatus> entries, long nanos) {}
 
-    /**
-     * @param keepsLists for the only writer of these logs, which reports its writes: see {@link #forget}
-     */
-    CachingCheckpointFileSystem(FileSystem client, boolean keepsLists) {
-        super(client);
-        this.keepsLists = keepsLists;
+  private final Map<String, Seen> seen =
+      Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
+
+  private final boolean keepsLists;
+  private final Map<String, Listed> lists = new HashMap<>();
+  private long changes;
+
+  /**
+   * @param keepsLists for the only writer of these logs, which reports its writes: see {@link
+   *     #forget}
+   */
+  CachingCheckpointFileSystem(FileSystem client, boolean keepsLists) {
+    super(client);
+    this.keepsLists = keepsLists;
+  }
+
+  /** For one round of a rehearsal, which only reads, while a leader writes. */
+  public static FileSystem of(Path path, Configuration conf) throws IOException {
+    FileSystem files = path.getFileSystem(conf);
+    return LocalFiles.isLocal(files)
+        ? files
+        : new CachingCheckpointFileSystem(ObjectStoreClients.reader(path, conf), false);
+  }
+
+  @Override
+  public FileStatus getFileStatus(Path path) throws IOException {
+    if (isLogEntry(path)) {
+      Seen known = seen.get(key(path));
+      if (known != null) {
+        return known.status();
+      }
+      List<FileStatus> log = listed(path.getParent());
+      if (log != null) {
+        return log.stream()
+            .filter(each -> each.getPath().getName().equals(path.getName()))
+            .findFirst()
+            .orElseThrow(() -> Sneaky.rethrow(new FileNotFoundException(path + " does not exist")));
+      }
+    }
+    return remembered(fs.getFileStatus(path));
+  }
+
+  @Override
+  public boolean exists(Path path) throws IOException {
+    return EXISTING.contains(key(path)) || super.exists(path);
+  }
+
+  @Override
+  public FileStatus[] listStatus(Path path) throws IOException {
+    List<FileStatus> known = listed(path);
+    if (known != null) {
+      return known.toArray(FileStatus[]::new);
+    }
+    long asked = System.nanoTime();
+    long before;
+    synchronized (lists) {
+      before = changes;
+    }
+    FileStatus[] found = fs.listStatus(path);
+    for (FileStatus each : found) {
+      remembered(each);
+    }
+    synchronized (lists) {
+      // another thread may have written meanwhile (Spark purges from a separate one): then this
+      // list is old
+      if (keepsLists && changes == before && LOGS.matcher(path.toUri().getPath()).matches()) {
+        lists.put(key(path), new Listed(List.of(found), asked));
+      }
+    }
+    return found;
+  }
+
+  /** True and false cost one request, where a look for a directory costs two. */
+  boolean directoryExists(Path path) throws IOException {
+    if (EXISTING.contains(key(path))) {
+      return true;
+    }
+    try {
+      listStatus(path);
+      noteExisting(path);
+      return true;
+    } catch (FileNotFoundException e) {
+      return false;
+    }
+  }
+
+  @Override
+  public FSDataInputStream open(Path path, int bufferSize) throws IOException {
+    FileStatus known = recalled(path);
+    try {
+      return open(path, known == null ? fs.getFileStatus(path) : known);
+    } catch (FileNotFoundException e) {
+      if (known == null) {
+        throw e;
+      }
+    } catch (IOException e) {
+      if (!ObjectStore.isConflict(e)) {
+        throw e;
+      }
+    }
+    forget(path); // gone or replaced since it was seen: ask again
+    return open(path, fs.getFileStatus(path));
+  }
+
+  /** The client is shared: see {@link ObjectStoreClients}. */
+  @Override
+  public void close() {}
+
+  /** After this process has written or deleted it. */
+  void forget(Path path) {
+    String gone = key(path);
+    seen.remove(gone);
+    EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
+    synchronized (lists) {
+      changes++;
+      lists.remove(key(path.getParent()));
+    }
+  }
+
+  private FSDataInputStream open(Path path, FileStatus status) throws IOException {
+    String etag = status instanceof EtagSource source ? source.getEtag() : null;
+    if (etag == null || etag.isEmpty() || status.getLen() > SMALL) {
+      return fs.open(path);
+    }
+    String version = key(path) + " " + etag.replace("\"", "");
+    byte[] content = CONTENTS.get(version);
+    if (content == null) {
+      // read here and not later, so that an object that has been replaced is noticed where it can
+      // be asked for again
+      try (InputStream in =
+          FutureIO.awaitFuture(fs.openFile(path).withFileStatus(status).build())) {
+        content = in.readAllBytes();
+      }
+      CONTENTS.put(version, content);
+    }
+    return new FSDataInputStream(new InMemoryInputStream(content));
+  }
+
+  /** Null where the store has to be asked. */
+  private FileStatus recalled(Path path) {
+    boolean entry = isLogEntry(path);
+    Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
+    return known == null || (!entry && stale(known.nanos())) ? null : known.status();
+  }
+
+  private FileStatus remembered(FileStatus status) {
+    if (status.isFile()) {
+      seen.put(key(status.getPath()), new Seen(status, System.nanoTime()));
+    }
+    noteExisting(status.getPath());
+    return status;
+  }
+
+  private void noteExisting(Path path) {
+    if (LASTING.matcher(path.toUri().getPath()).matches()) {
+      EXISTING.add(key(path));
+    }
+  }
+
+  private List<FileStatus> listed(Path path) {
+    synchronized (lists) {
+      Listed known = lists.get(key(path));
+      return known == null || stale(known.nanos()) ? null : known.entries();
+    }
+  }
+
+  private static boolean stale(long nanos) {
+    return System.nanoTime() - nanos > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
+  }
+
+  private String key(Path path) {
+    return fs.makeQualified(path).toString();
+  }
+
+  private static boolean isLogEntry(Path path) {
+    return LOG_ENTRY.matcher(path.toUri().getPath()).matches();
+  }
+
+  /** The least recently read goes first. */
+  private static final class Contents {
+    private final LinkedHashMap<String, byte[]> byVersion = new LinkedHashMap<>(16, 0.75f, true);
+    private long bytes;
+
+    synchronized byte[] get(String version) {
+      return byVersion.get(version);
     }
 
-    /** For one round of a rehearsal, which only reads, while a leader writes. */
-    public static FileSystem of(Path path, Configuration conf) throws IOException {
-        FileSystem files = path.getFileSystem(conf);
-        return LocalFiles.isLocal(files) ? files : new CachingCheckpointFileSystem(ObjectStoreClients.reader(path, conf), false);
+    synchronized void put(String version, byte[] content) {
+      byte[] before = byVersion.put(version, content);
+      bytes += content.length - (before == null ? 0 : before.length);
+      var eldest = byVersion.values().iterator();
+      while (bytes > CONTENTS_BYTES) {
+        bytes -= eldest.next().length;
+        eldest.remove();
+      }
     }
-
-    @Override
-    public FileStatus getFileStatus(Path path) throws IOException {
-        if (isLogEntry(path)) {
-            Seen known = seen.get(key(path));
-            if (known != null) {
-                return known.status();
-            }
-            List<FileStatus> log = listed(path.getParent());
-            if (log != null) {
-                return log.stream()
-                        .filter(each -> each.getPath().getName().equals(path.getName()))
-                        .findFirst()
-                        .orElseThrow(() -> Sneaky.rethrow(new FileNotFoundException(path + " does not exist")));
-            }
-        }
-        return remembered(fs.getFileStatus(path));
-    }
-
-    @Override
-    public boolean exists(Path path) throws IOException {
-        return EXISTING.contains(key(path)) || super.exists(path);
-    }
-
-    @Override
-    public FileStatus[] listStatus(Path path) throws IOException {
-        List<FileStatus> known = listed(path);
-        if (known != null) {
-            return known.toArray(FileStatus[]::new);
-        }
-        long asked = System.nanoTime();
-        long before;
-        synchronized (lists) {
-            before = changes;
-        }
-        FileStatus[] found = fs.listStatus(path);
-        for (FileStatus each : found) {
-            remembered(each);
-        }
-        synchronized (lists) {
-            // another thread may have written meanwhile (Spark purges from a separate one): then this list is old
-            if (keepsLists && changes == before && LOGS.matcher(path.toUri().getPath()).matches()) {
-                lists.put(key(path), new Listed(List.of(found), asked));
-            }
-        }
-        return found;
-    }
-
-    /** True and false cost one request, where a look for a directory costs two. */
-    boolean directoryExists(Path path) throws IOException {
-        if (EXISTING.contains(key(path))) {
-            return true;
-        }
-        try {
-            listStatus(path);
-            noteExisting(path);
-            return true;
-        } catch (FileNotFoundException e) {
-            return false;
-        }
-    }
-
-    @Override
-    public FSDataInputStream open(Path path, int bufferSize) throws IOException {
-        FileStatus known = recalled(path);
-        try {
-            return open(path, known == null ? fs.getFileStatus(path) : known);
-        } catch (FileNotFoundException e) {
-            if (known == null) {
-                throw e;
-            }
-        } catch (IOException e) {
-            if (!ObjectStore.isConflict(e)) {
-                throw e;
-            }
-        }
-        forget(path); // gone or replaced since it was seen: ask again
-        return open(path, fs.getFileStatus(path));
-    }
-
-    /** The client is shared: see {@link ObjectStoreClients}. */
-    @Override
-    public void close() {}
-
-    /** After this process has written or deleted it. */
-    void forget(Path path) {
-        String gone = key(path);
-        seen.remove(gone);
-        EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
-        synchronized (lists) {
-            changes++;
-            lists.remove(key(path.getParent()));
-        }
-    }
-
-    private FSDataInputStream open(Path path, FileStatus status) throws IOException {
-        String etag = status instanceof EtagSource source ? source.getEtag() : null;
-        if (etag == null || etag.isEmpty() || status.getLen() > SMALL) {
-            return fs.open(path);
-        }
-        String version = key(path) + " " + etag.replace("\"", "");
-        byte[] content = CONTENTS.get(version);
-        if (content == null) {
-            // read here and not later, so that an object that has been replaced is noticed where it can be asked for again
-            try (InputStream in = FutureIO.awaitFuture(fs.openFile(path).withFileStatus(status).build())) {
-                content = in.readAllBytes();
-            }
-            CONTENTS.put(version, content);
-        }
-        return new FSDataInputStream(new InMemoryInputStream(content));
-    }
-
-    /** Null where the store has to be asked. */
-    private FileStatus recalled(Path path) {
-        boolean entry = isLogEntry(path);
-        Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
-        return known == null || (!entry && stale(known.nanos())) ? null : known.status();
-    }
-
-    private FileStatus remembered(FileStatus status) {
-        if (status.isFile()) {
-            seen.put(key(status.getPath()), new Seen(status, System.nanoTime()));
-        }
-        noteExisting(status.getPath());
-        return status;
-    }
-
-    private void noteExisting(Path path) {
-        if (LASTING.matcher(path.toUri().getPath()).matches()) {
-            EXISTING.add(key(path));
-        }
-    }
-
-    private List<FileStatus> listed(Path path) {
-        synchronized (lists) {
-            Listed known = lists.get(key(path));
-            return known == null || stale(known.nanos()) ? null : known.entries();
-        }
-    }
-
-    private static boolean stale(long nanos) {
-        return System.nanoTime() - nanos > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
-    }
-
-    private String key(Path path) {
-        return fs.makeQualified(path).toString();
-    }
-
-    private static boolean isLogEntry(Path path) {
-        return LOG_ENTRY.matcher(path.toUri().getPath()).matches();
-    }
-
-    /** The least recently read goes first. */
-    private static final class Contents {
-        private final LinkedHashMap<String, byte[]> byVersion = new LinkedHashMap<>(16, 0.75f, true);
-        private long bytes;
-
-        synchronized byte[] get(String version) {
-            return byVersion.get(version);
-        }
-
-        synchronized void put(String version, byte[] content) {
-            byte[] before = byVersion.put(version, content);
-            bytes += content.length - (before == null ? 0 : before.length);
-            var eldest = byVersion.values().iterator();
-            while (bytes > CONTENTS_BYTES) {
-                bytes -= eldest.next().length;
-                eldest.remove();
-            }
-        }
-    }
+  }
 }

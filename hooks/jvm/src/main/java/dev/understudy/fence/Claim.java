@@ -42,7 +42,9 @@ record Claim(long token, String holder, String cluster, String job, String lock)
     JsonNode node;
     try {
       // decoded here, because a decoder reports what is no UTF-8, and Jackson overlooks some of it
-      node = STRICT.readTree(StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString());
+      node =
+          STRICT.readTree(
+              StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString());
     } catch (IOException e) {
       return null;
     }

@@ -28,8 +28,7 @@ final class ClaimedDirectory {
   private volatile ClaimStore.Standing prepared;
   private volatile boolean takenOver;
   private volatile long admitted = -1;
-  private final Set<String> cleared = 
-      Collections.newSetFromMap(BoundedMap.oldestFirst(CLEARED));
+  private final Set<String> cleared = Collections.newSetFromMap(BoundedMap.oldestFirst(CLEARED));
 
   private ClaimedDirectory(
       String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {

@@ -8,57 +8,75 @@ import java.net.UnknownHostException;
 
 /** What a failed request to an object store tells about whether it was done. */
 enum Failure {
-    /** Certainly not done: the server said that it is too busy, or no connection was made. */
-    NOT_DONE,
-    /** Over, and perhaps done: the server answered that something went wrong inside. A look tells, for nothing is under way. */
-    OVER,
-    /** No answer came in time, or a proxy's, and what is behind that may be at work still: it may have been done, or may be yet. */
-    UNANSWERED,
-    /** Anything else, as an answer that says no, or a connection that broke. */
-    UNKNOWN;
+  /** Certainly not done: the server said that it is too busy, or no connection was made. */
+  NOT_DONE,
+  /**
+   * Over, and perhaps done: the server answered that something went wrong inside. A look tells, for
+   * nothing is under way.
+   */
+  OVER,
+  /**
+   * No answer came in time, or a proxy's, and what is behind that may be at work still: it may have
+   * been done, or may be yet.
+   */
+  UNANSWERED,
+  /** Anything else, as an answer that says no, or a connection that broke. */
+  UNKNOWN;
 
-    /** The pure part of every decision to try again. */
-    static Failure of(Throwable failure) {
-        boolean late = false;
-        for (Throwable each = failure; each != null; each = each.getCause() == each ? null : each.getCause()) {
-            if (each instanceof ConnectException
-                    || each instanceof NoRouteToHostException
-                    || each instanceof UnknownHostException) {
-                return NOT_DONE; // a connection that was made and broke is a plain SocketException
-            }
-            late |= each instanceof SocketTimeoutException; // S3A's for a call that took too long is one of these
-        }
-        return late ? UNANSWERED : of(answered(failure));
+  /** The pure part of every decision to try again. */
+  static Failure of(Throwable failure) {
+    boolean late = false;
+    for (Throwable each = failure;
+        each != null;
+        each = each.getCause() == each ? null : each.getCause()) {
+      if (each instanceof ConnectException
+          || each instanceof NoRouteToHostException
+          || each instanceof UnknownHostException) {
+        return NOT_DONE; // a connection that was made and broke is a plain SocketException
+      }
+      late |=
+          each
+              instanceof
+              SocketTimeoutException; // S3A's for a call that took too long is one of these
     }
+    return late ? UNANSWERED : of(answered(failure));
+  }
 
-    /** The HTTP status that the server answered with; 0 if no answer is known. */
-    static int answered(Throwable failure) {
-        int status = 0;
-        for (Throwable each = failure; each != null && status == 0; each = each.getCause() == each ? null : each.getCause()) {
-            status = status(each);
-        }
-        return status;
+  /** The HTTP status that the server answered with; 0 if no answer is known. */
+  static int answered(Throwable failure) {
+    int status = 0;
+    for (Throwable each = failure;
+        each != null && status == 0;
+        each = each.getCause() == each ? null : each.getCause()) {
+      status = status(each);
     }
+    return status;
+  }
 
-    static Failure of(int status) {
-        return switch (status) {
-            // 409: another conditional write of this very object was being done; S3 asks to send the request again
-            case 409, 429, 503 -> NOT_DONE;
-            case 500 -> OVER;
-            case 502, 504 -> UNANSWERED;
-            default -> UNKNOWN;
-        };
-    }
+  static Failure of(int status) {
+    return switch (status) {
+      // 409: another conditional write of this very object was being done; S3 asks to send the
+      // request again
+      case 409, 429, 503 -> NOT_DONE;
+      case 500 -> OVER;
+      case 502, 504 -> UNANSWERED;
+      default -> UNKNOWN;
+    };
+  }
 
-    /** The HTTP status that an exception of the AWS SDK carries; by name, for the SDK is not on every class path. */
-    private static int status(Throwable failure) {
-        if (failure instanceof IOException || !failure.getClass().getName().startsWith("software.amazon.awssdk.")) {
-            return 0;
-        }
-        try {
-            return (int) failure.getClass().getMethod("statusCode").invoke(failure);
-        } catch (ReflectiveOperationException | ClassCastException e) {
-            return 0;
-        }
+  /**
+   * The HTTP status that an exception of the AWS SDK carries; by name, for the SDK is not on every
+   * class path.
+   */
+  private static int status(Throwable failure) {
+    if (failure instanceof IOException
+        || !failure.getClass().getName().startsWith("software.amazon.awssdk.")) {
+      return 0;
     }
+    try {
+      return (int) failure.getClass().getMethod("statusCode").invoke(failure);
+    } catch (ReflectiveOperationException | ClassCastException e) {
+      return 0;
+    }
+  }
 }

@@ -29,7 +29,9 @@ public final class Fence {
         new FenceSession.Settings(gatePath, identity, logPath, writeTimeoutMillis));
   }
 
-  /** Returns this JVM's clocks, {boottime, monotonic} in ns; the caller compares them with its own. */
+  /**
+   * Returns this JVM's clocks, {boottime, monotonic} in ns; the caller compares them with its own.
+   */
   public static long[] clocks() {
     Moment now = Moment.now();
     return new long[] {now.boottime(), now.monotonic()};

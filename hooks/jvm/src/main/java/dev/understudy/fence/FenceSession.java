@@ -75,8 +75,8 @@ final class FenceSession {
   }
 
   /** Where no standby has prepared it, this asks the store for the first time. */
-  private ClaimedDirectory named(
-      FileSystem files, Path path, Configuration conf, Retries retries) throws IOException {
+  private ClaimedDirectory named(FileSystem files, Path path, Configuration conf, Retries retries)
+      throws IOException {
     while (true) {
       try {
         return registry.named(files, path, conf);
@@ -95,7 +95,9 @@ final class FenceSession {
     registry.forget(ClaimRegistry.key(path.getFileSystem(conf), path));
   }
 
-  /** The batches of {@code root} count in the activity page from now on; see {@link UngatedSinks}. */
+  /**
+   * The batches of {@code root} count in the activity page from now on; see {@link UngatedSinks}.
+   */
   void countBatches(String root, Configuration conf, boolean always) throws IOException {
     named(root, conf).inFlight.ungated(gate.activity(), always);
   }

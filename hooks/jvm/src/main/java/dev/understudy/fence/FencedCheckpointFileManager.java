@@ -13,9 +13,9 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * Spark's way into its checkpoints, fenced: {@code spark.sql.streaming.checkpointFileManagerClass}.
  *
  * <p>Gate and claim are asked when a file is opened for writing and again just before it is
- * published. Log entries are published exclusively, by link(2) on local disks and by one conditional
- * PUT elsewhere. Deleting is writing: a stale leader's purge is refused too. Making an empty
- * directory is not. Reading is free. Executors hold no lease and pass.
+ * published. Log entries are published exclusively, by link(2) on local disks and by one
+ * conditional PUT elsewhere. Deleting is writing: a stale leader's purge is refused too. Making an
+ * empty directory is not. Reading is free. Executors hold no lease and pass.
  *
  * <p>Not guaranteed: that a PUT sent before the gate closed does not land after. It lands in an
  * empty slot or nowhere, and the rightful leader that meets it sees Spark's own FileAlreadyExists.

@@ -14,11 +14,12 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.zip.CRC32;
 
 /**
- * Reader of the gate: one page of shared memory that the supervisor writes, and next to it
- * the {@link ActivityPage}. {@code understudy/protocol/gate.py} describes the page.
+ * Reader of the gate: one page of shared memory that the supervisor writes, and next to it the
+ * {@link ActivityPage}. {@code understudy/protocol/gate.py} describes the page.
  *
  * <p>The gate says whether this process may write <em>now</em>. It never proves that no other
- * process may: claims do. Every doubt (torn page, wrong checksum, unreadable clock) reads as closed.
+ * process may: claims do. Every doubt (torn page, wrong checksum, unreadable clock) reads as
+ * closed.
  */
 final class Gate {
   static final int MAGIC = 0x47445355;
@@ -69,9 +70,7 @@ final class Gate {
 
     /** The state that counts: an open gate past its deadline, on either clock, is a closed one. */
     State stateAt(Moment now) {
-      return state == State.OPEN && past(now, closeBoottime, closeMonotonic)
-          ? State.CLOSED
-          : state;
+      return state == State.OPEN && past(now, closeBoottime, closeMonotonic) ? State.CLOSED : state;
     }
 
     boolean killDue(Moment now) {

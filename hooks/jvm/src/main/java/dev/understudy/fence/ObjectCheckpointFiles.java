@@ -24,8 +24,7 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
     this.root = root;
     this.conf = conf;
     this.files = files;
-    this.reads =
-        new CachingCheckpointFileSystem(ObjectStoreClients.reader(root, conf), true);
+    this.reads = new CachingCheckpointFileSystem(ObjectStoreClients.reader(root, conf), true);
     if (!ObjectStore.isConditional(files, root)) {
       throw new UnsupportedOperationException(
           root
@@ -136,9 +135,10 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
      * Whether a write has landed although it failed. Raises {@code failure} if that is unknown, and
      * a conflict if the write was refused.
      *
-     * <p>After a lost answer one look decides: another attempt could land after the gate has closed.
-     * Without a look even "it exists" decides nothing, because what exists may be an earlier attempt
-     * of this very write, one of the client's included; a sink would delete the files that it names.
+     * <p>After a lost answer one look decides: another attempt could land after the gate has
+     * closed. Without a look even "it exists" decides nothing, because what exists may be an
+     * earlier attempt of this very write, one of the client's included; a sink would delete the
+     * files that it names.
      */
     private boolean landedAfterAll(IOException failure, Retries retries) throws IOException {
       boolean looked = false;

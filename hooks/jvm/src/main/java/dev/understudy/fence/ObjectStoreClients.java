@@ -42,8 +42,7 @@ final class ObjectStoreClients {
       return known == null ? open(bucket, uri, opener) : known;
     }
 
-    private synchronized FileSystem open(String bucket, URI uri, Opener opener)
-        throws IOException {
+    private synchronized FileSystem open(String bucket, URI uri, Opener opener) throws IOException {
       FileSystem client = byBucket.get(bucket);
       if (client == null) {
         client = opener.open(uri);
@@ -71,8 +70,8 @@ final class ObjectStoreClients {
 
   /**
    * The client that reads logs: it retries as the user has configured, and its streams ask for a
-   * small object once. By default S3A looks ahead into big objects, which costs one more request and
-   * a change of threads for each entry of a log.
+   * small object once. By default S3A looks ahead into big objects, which costs one more request
+   * and a change of threads for each entry of a log.
    */
   static FileSystem reader(Path path, Configuration conf) throws IOException {
     return READERS.get(

@@ -38,8 +38,7 @@ final class ProcessStat {
 
   /** What follows the command: state, parent, group, session … */
   private static String[] fields(long pid) throws IOException {
-    String stat =
-        Files.readString(Path.of("/proc/" + pid + "/stat"), StandardCharsets.ISO_8859_1);
+    String stat = Files.readString(Path.of("/proc/" + pid + "/stat"), StandardCharsets.ISO_8859_1);
     // the command stands in brackets and may contain anything, brackets too
     return stat.substring(stat.lastIndexOf(')') + 2).split(" ");
   }

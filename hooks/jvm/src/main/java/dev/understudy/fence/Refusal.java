@@ -4,7 +4,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 
 /** Why no driver can work here, neither this one nor the next. The driver's Python asks for it. */
 record Refusal(String kind, String where, String what) {
-  /** Returns the refusal that this outcome of a claim means for every driver of the job; or null. */
+  /**
+   * Returns the refusal that this outcome of a claim means for every driver of the job; or null.
+   */
   static Refusal of(String root, Claims.Outcome outcome) {
     if (!outcome.verdict().foreign()) {
       return null;
@@ -30,8 +32,8 @@ record Refusal(String kind, String where, String what) {
     return switch (reason) {
       case "other-job", "other-cluster", "other-lock" ->
           reason
-              + ": it is claimed as a whole, as a checkpoint or by a streaming file sink, and not by"
-              + " this job. Jobs may share a directory only if each appends in batches";
+              + ": it is claimed as a whole, as a checkpoint or by a streaming file sink, and not"
+              + " by this job. Jobs may share a directory only if each appends in batches";
       default -> reason;
     };
   }

@@ -2,7 +2,9 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 
-/** Scala's traits declare no checked exceptions, and Spark's callers expect the bare IOException. */
+/**
+ * Scala's traits declare no checked exceptions, and Spark's callers expect the bare IOException.
+ */
 final class Sneaky {
   private Sneaky() {}
 

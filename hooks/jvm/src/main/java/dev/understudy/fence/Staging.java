@@ -10,41 +10,46 @@ import java.nio.file.Path;
 import java.util.UUID;
 
 /**
- * Where a streaming file sink's files lie until the driver publishes them: {@code _understudy/staging-<JVM>} below the sink,
- * on local disks. Readers pass over it, as its name begins with an underscore.
+ * Where a streaming file sink's files lie until the driver publishes them: {@code
+ * _understudy/staging-<JVM>} below the sink, on local disks. Readers pass over it, as its name
+ * begins with an underscore.
  *
- * <p>Whoever claims the sink deletes the directories of all other JVMs. So a predecessor that was let through before the
- * claim and frozen before link(2) finds nothing to publish when it thaws. What it writes there afterwards stays unpublished,
- * and goes with the next claim.
+ * <p>Whoever claims the sink deletes the directories of all other JVMs. So a predecessor that was
+ * let through before the claim and frozen before link(2) finds nothing to publish when it thaws.
+ * What it writes there afterwards stays unpublished, and goes with the next claim.
  */
 final class Staging {
-    private static final String PREFIX = "staging-";
-    private static final String OURS = PREFIX + UUID.randomUUID();
+  private static final String PREFIX = "staging-";
+  private static final String OURS = PREFIX + UUID.randomUUID();
 
-    private Staging() {}
+  private Staging() {}
 
-    static org.apache.hadoop.fs.Path below(org.apache.hadoop.fs.Path sink) {
-        return new org.apache.hadoop.fs.Path(sink, Claim.DIRECTORY + "/" + OURS);
-    }
+  static org.apache.hadoop.fs.Path below(org.apache.hadoop.fs.Path sink) {
+    return new org.apache.hadoop.fs.Path(sink, Claim.DIRECTORY + "/" + OURS);
+  }
 
-    static void deleteOthers(Path sink) throws IOException {
-        try (DirectoryStream<Path> entries = Files.newDirectoryStream(sink.resolve(Claim.DIRECTORY), PREFIX + "*")) {
-            for (Path entry : entries) {
-                if (!entry.getFileName().toString().equals(OURS)) {
-                    delete(entry);
-                }
-            }
-        } catch (NoSuchFileException | NotDirectoryException e) {
-            return; // nothing has been written there
+  static void deleteOthers(Path sink) throws IOException {
+    try (DirectoryStream<Path> entries =
+        Files.newDirectoryStream(sink.resolve(Claim.DIRECTORY), PREFIX + "*")) {
+      for (Path entry : entries) {
+        if (!entry.getFileName().toString().equals(OURS)) {
+          delete(entry);
         }
+      }
+    } catch (NoSuchFileException | NotDirectoryException e) {
+      return; // nothing has been written there
     }
+  }
 
-    /** A file that appears meanwhile was opened after the claim: its writer is refused before it can publish it. */
-    private static void delete(Path directory) throws IOException {
-        try {
-            LocalFiles.delete(directory);
-        } catch (DirectoryNotEmptyException e) {
-            return;
-        }
+  /**
+   * A file that appears meanwhile was opened after the claim: its writer is refused before it can
+   * publish it.
+   */
+  private static void delete(Path directory) throws IOException {
+    try {
+      LocalFiles.delete(directory);
+    } catch (DirectoryNotEmptyException e) {
+      return;
     }
+  }
 }

@@ -46,8 +46,7 @@ record WriteTicket(
     }
     FenceSession session = AttachedSession.require("create", target.toString());
     ClaimedDirectory root = session.rootOf(files, target, conf, false);
-    return new WriteTicket(
-        session, root, ClaimRegistry.key(files, target), beginsBatch, endsBatch);
+    return new WriteTicket(session, root, ClaimRegistry.key(files, target), beginsBatch, endsBatch);
   }
 
   private void beforeOpen() throws IOException {

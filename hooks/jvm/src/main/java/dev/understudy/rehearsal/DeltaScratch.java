@@ -19,98 +19,111 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.Utils;
 
 /**
- * A Delta table for a round to append to, so that a takeover does not meet Delta's code for the first time: a cold append takes ten
- * seconds and more on two cores, most of it spent on planning and compiling what reads the table's log.
+ * A Delta table for a round to append to, so that a takeover does not meet Delta's code for the
+ * first time: a cold append takes ten seconds and more on two cores, most of it spent on planning
+ * and compiling what reads the table's log.
  *
- * <p>Each round gets a new table, because Delta writes a batch of a query only once into one table. It is a copy of an empty one: the
- * round appends to a table that exists, as the real query does. The user's table is not read.
+ * <p>Each round gets a new table, because Delta writes a batch of a query only once into one table.
+ * It is a copy of an empty one: the round appends to a table that exists, as the real query does.
+ * The user's table is not read.
  */
 final class DeltaScratch implements AutoCloseable {
-    private static final String LOG = "_delta_log";
-    private static final String VIEW = "understudy_rehearses";
+  private static final String LOG = "_delta_log";
+  private static final String VIEW = "understudy_rehearses";
 
-    private final SparkSession session;
-    private final Path empty;
-    private final Path table;
-    private final boolean early;
-    private boolean made;
+  private final SparkSession session;
+  private final Path empty;
+  private final Path table;
+  private final boolean early;
+  private boolean made;
 
-    /**
-     * @param scratch of the rehearsal, where the empty table is kept
-     * @param round a directory in it, of one of its rounds
-     * @param early whether this round is one of the first, in which the JIT learns
-     */
-    DeltaScratch(SparkSession session, Path scratch, Path round, boolean early) {
-        this.session = session;
-        this.empty = new Path(scratch, "delta");
-        this.table = new Path(round, "sink");
-        this.early = early;
+  /**
+   * @param scratch of the rehearsal, where the empty table is kept
+   * @param round a directory in it, of one of its rounds
+   * @param early whether this round is one of the first, in which the JIT learns
+   */
+  DeltaScratch(SparkSession session, Path scratch, Path round, boolean early) {
+    this.session = session;
+    this.empty = new Path(scratch, "delta");
+    this.table = new Path(round, "sink");
+    this.early = early;
+  }
+
+  /**
+   * Returns a table of this schema; null where Delta does not make one, as when the user's has
+   * properties that this one lacks.
+   */
+  Path table(StructType schema, List<String> partitioning) throws IOException {
+    Configuration conf = session.sessionState().newHadoopConf();
+    FileSystem files = empty.getFileSystem(conf);
+    try {
+      if (!files.exists(new Path(empty, LOG))) {
+        session
+            .createDataFrame(List.of(), schema)
+            .write()
+            .format("delta")
+            .mode(SaveMode.Overwrite)
+            .partitionBy(partitioning.toArray(String[]::new))
+            .save(empty.toString());
+      }
+    } catch (Exception e) { // Spark's own, checked ones among them, which Scala does not declare
+      return null;
     }
+    FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
+    made = true;
+    return table;
+  }
 
-    /** Returns a table of this schema; null where Delta does not make one, as when the user's has properties that this one lacks. */
-    Path table(StructType schema, List<String> partitioning) throws IOException {
-        Configuration conf = session.sessionState().newHadoopConf();
-        FileSystem files = empty.getFileSystem(conf);
-        try {
-            if (!files.exists(new Path(empty, LOG))) {
-                session.createDataFrame(List.of(), schema)
-                        .write()
-                        .format("delta")
-                        .mode(SaveMode.Overwrite)
-                        .partitionBy(partitioning.toArray(String[]::new))
-                        .save(empty.toString());
-            }
-        } catch (Exception e) { // Spark's own, checked ones among them, which Scala does not declare
-            return null;
-        }
-        FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
-        made = true;
-        return table;
+  /**
+   * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch},
+   * which are never called: with Delta in the session most of them merge. Best effort: a failure
+   * here is ignored.
+   */
+  void merge(Dataset<Row> rows) throws IOException {
+    if (!early || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {
+      return;
     }
+    Optional<String> key =
+        Arrays.stream(rows.schema().fields())
+            .filter(field -> field.dataType() instanceof AtomicType)
+            .map(StructField::name)
+            .findFirst();
+    if (key.isEmpty() || table(rows.schema(), List.of()) == null) {
+      return;
+    }
+    String match = "t.`%1$s` = s.`%1$s`".formatted(key.get().replace("`", "``"));
+    try {
+      rows.dropDuplicates(key.get(), new String[0]).createOrReplaceTempView(VIEW);
+      for (int time = 0; time < 2; time++) {
+        rows.sparkSession()
+            .sql(
+                "MERGE INTO delta.`%s` t USING %s s ON %s WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+                    .formatted(table, VIEW, match))
+            .collect();
+      }
+    } catch (Exception e) {
+      // as above; best effort
+    } finally {
+      rows.sparkSession().catalog().dropTempView(VIEW);
+    }
+  }
 
-    /**
-     * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch}, which are never called: with Delta in the
-     * session most of them merge. Best effort: a failure here is ignored.
-     */
-    void merge(Dataset<Row> rows) throws IOException {
-        if (!early || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {
-            return;
-        }
-        Optional<String> key = Arrays.stream(rows.schema().fields())
-                .filter(field -> field.dataType() instanceof AtomicType)
-                .map(StructField::name)
-                .findFirst();
-        if (key.isEmpty() || table(rows.schema(), List.of()) == null) {
-            return;
-        }
-        String match = "t.`%1$s` = s.`%1$s`".formatted(key.get().replace("`", "``"));
-        try {
-            rows.dropDuplicates(key.get(), new String[0]).createOrReplaceTempView(VIEW);
-            for (int time = 0; time < 2; time++) {
-                rows.sparkSession()
-                        .sql("MERGE INTO delta.`%s` t USING %s s ON %s WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-                                .formatted(table, VIEW, match))
-                        .collect();
-            }
-        } catch (Exception e) {
-            // as above; best effort
-        } finally {
-            rows.sparkSession().catalog().dropTempView(VIEW);
-        }
+  /** Delta would keep what it knows of the table for an hour. */
+  @Override
+  public void close() {
+    if (!made) {
+      return;
     }
-
-    /** Delta would keep what it knows of the table for an hour. */
-    @Override
-    public void close() {
-        if (!made) {
-            return;
-        }
-        try {
-            Class.forName("org.apache.spark.sql.delta.DeltaLog", true, Utils.getContextOrSparkClassLoader())
-                    .getMethod("invalidateCache", org.apache.spark.sql.SparkSession.class, Path.class)
-                    .invoke(null, session, table);
-        } catch (ClassNotFoundException | NoSuchMethodException | IllegalAccessException | InvocationTargetException e) {
-            // another version of Delta: its cache forgets by itself
-        }
+    try {
+      Class.forName(
+              "org.apache.spark.sql.delta.DeltaLog", true, Utils.getContextOrSparkClassLoader())
+          .getMethod("invalidateCache", org.apache.spark.sql.SparkSession.class, Path.class)
+          .invoke(null, session, table);
+    } catch (ClassNotFoundException
+        | NoSuchMethodException
+        | IllegalAccessException
+        | InvocationTargetException e) {
+      // another version of Delta: its cache forgets by itself
     }
+  }
 }

@@ -22,256 +22,303 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * The rehearsals of one streaming query: they run the leader's last batch again and again. So this JVM has compiled what a takeover
- * needs, and a checkpoint that cannot be read is found before it is needed.
+ * The rehearsals of one streaming query: they run the leader's last batch again and again. So this
+ * JVM has compiled what a takeover needs, and a checkpoint that cannot be read is found before it
+ * is needed.
  *
- * <p>Rounds of one rehearsal come one after the other; different queries may rehearse at the same time. A round runs in a separate
- * thread: nothing of the caller's thread (active session, job group) changes.
+ * <p>Rounds of one rehearsal come one after the other; different queries may rehearse at the same
+ * time. A round runs in a separate thread: nothing of the caller's thread (active session, job
+ * group) changes.
  *
- * <p>Not covered: sinks and {@code foreachBatch} functions of the user's, which are never called; the fence, because the rehearsal uses
- * Spark's own checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
+ * <p>Not covered: sinks and {@code foreachBatch} functions of the user's, which are never called;
+ * the fence, because the rehearsal uses Spark's own checkpoint manager. With executors in other
+ * JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
-    /** The first rounds merge, until the JIT has seen it: a merge costs more than the rest of a round. */
-    private static final int MERGES = 3;
+  /**
+   * The first rounds merge, until the JIT has seen it: a merge costs more than the rest of a round.
+   */
+  private static final int MERGES = 3;
 
-    private enum Mode {
-        LIVE,
-        SYNTHETIC,
-        PLAN,
-        OFF
+  private enum Mode {
+    LIVE,
+    SYNTHETIC,
+    PLAN,
+    OFF
+  }
+
+  private final DataStreamWriter<?> user;
+  private final LogicalPlan plan;
+  private final SparkSession userSession;
+  private final Map<String, String> sqlConf;
+  private final String checkpointRoot;
+  private final Path scratch;
+  private final Mode mode;
+  private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
+
+  private SparkSession session;
+  private int rounds;
+  private final AtomicLong bytesRead = new AtomicLong();
+  private volatile boolean cancelled;
+  private volatile RehearsedQuery running;
+  private volatile CompletableFuture<String> current;
+  private final Object ending = new Object();
+  private Thread player;
+  private boolean closed;
+
+  private Rehearsal(
+      DataStreamWriter<?> user,
+      Dataset<?> data,
+      Map<String, String> sqlConf,
+      String checkpointRoot,
+      Path scratch,
+      Mode mode) {
+    this.user = user;
+    this.plan = data.queryExecution().analyzed();
+    this.userSession = data.sparkSession();
+    this.sqlConf = sqlConf;
+    this.checkpointRoot = checkpointRoot;
+    this.scratch = scratch;
+    this.mode = mode;
+  }
+
+  /**
+   * Prepares rehearsals; runs nothing yet.
+   *
+   * @param writer what the script called {@code start()} on; only read
+   * @param pathOrNull argument of {@code start(path)}; not used, the sink is replaced
+   * @param tableOrNull argument of {@code toTable(name)}; not used, the sink is replaced
+   * @param sqlConf all of {@code spark.conf.getAll} at {@code start()}, or empty
+   * @param checkpointRootOrNull the query's real checkpoint, which need not exist yet; null
+   *     rehearses on a throw-away one
+   * @param scratchDir a directory for this rehearsal alone; made when missing, removed by {@link
+   *     #close()}
+   * @param mode live, synthetic (made-up rows), plan (no rows, no checkpoint) or off
+   * @throws IllegalArgumentException for another mode
+   */
+  public static Rehearsal of(
+      DataStreamWriter<?> writer,
+      String pathOrNull,
+      String tableOrNull,
+      Map<String, String> sqlConf,
+      String checkpointRootOrNull,
+      String scratchDir,
+      String mode) {
+    Mode parsed;
+    try {
+      parsed = Mode.valueOf(mode.toUpperCase(Locale.ROOT));
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException(
+          "rehearsal mode is '" + mode + "'. Give live, synthetic, plan or off", e);
     }
+    Dataset<?> data = (Dataset<?>) SparkInternals.get(writer, "ds");
+    Map<String, String> settings = new HashMap<>(sqlConf);
+    settings.values().removeIf(Objects::isNull);
+    RehearsalLogFilter.install();
+    return new Rehearsal(
+        writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
+  }
 
-    private final DataStreamWriter<?> user;
-    private final LogicalPlan plan;
-    private final SparkSession userSession;
-    private final Map<String, String> sqlConf;
-    private final String checkpointRoot;
-    private final Path scratch;
-    private final Mode mode;
-    private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
-
-    private SparkSession session;
-    private int rounds;
-    private final AtomicLong bytesRead = new AtomicLong();
-    private volatile boolean cancelled;
-    private volatile RehearsedQuery running;
-    private volatile CompletableFuture<String> current;
-    private final Object ending = new Object();
-    private Thread player;
-    private boolean closed;
-
-    private Rehearsal(
-            DataStreamWriter<?> user, Dataset<?> data, Map<String, String> sqlConf, String checkpointRoot, Path scratch, Mode mode) {
-        this.user = user;
-        this.plan = data.queryExecution().analyzed();
-        this.userSession = data.sparkSession();
-        this.sqlConf = sqlConf;
-        this.checkpointRoot = checkpointRoot;
-        this.scratch = scratch;
-        this.mode = mode;
+  /**
+   * One round, synchronously.
+   *
+   * @return {@code
+   *     {"how":"live"|"synthetic"|"throwaway"|"plan"|"off","batch":N,"seconds":S,"rows":R}}; batch
+   *     is -1 when none was run
+   * @throws CancellationException once {@link #cancel()} was called, also in the middle of a round
+   * @throws IllegalStateException when the batch could not be run; its message says why, and
+   *     whether the next round may succeed
+   */
+  public synchronized String round() {
+    CompletableFuture<String> round = new CompletableFuture<>();
+    current = round;
+    if (cancelled) { // looked at after `current` is set: the later of the two sees the other
+      throw new CancellationException("the rehearsal was cancelled");
     }
-
-    /**
-     * Prepares rehearsals; runs nothing yet.
-     *
-     * @param writer what the script called {@code start()} on; only read
-     * @param pathOrNull argument of {@code start(path)}; not used, the sink is replaced
-     * @param tableOrNull argument of {@code toTable(name)}; not used, the sink is replaced
-     * @param sqlConf all of {@code spark.conf.getAll} at {@code start()}, or empty
-     * @param checkpointRootOrNull the query's real checkpoint, which need not exist yet; null rehearses on a throw-away one
-     * @param scratchDir a directory for this rehearsal alone; made when missing, removed by {@link #close()}
-     * @param mode live, synthetic (made-up rows), plan (no rows, no checkpoint) or off
-     * @throws IllegalArgumentException for another mode
-     */
-    public static Rehearsal of(
-            DataStreamWriter<?> writer,
-            String pathOrNull,
-            String tableOrNull,
-            Map<String, String> sqlConf,
-            String checkpointRootOrNull,
-            String scratchDir,
-            String mode) {
-        Mode parsed;
-        try {
-            parsed = Mode.valueOf(mode.toUpperCase(Locale.ROOT));
-        } catch (IllegalArgumentException e) {
-            throw new IllegalArgumentException("rehearsal mode is '" + mode + "'. Give live, synthetic, plan or off", e);
-        }
-        Dataset<?> data = (Dataset<?>) SparkInternals.get(writer, "ds");
-        Map<String, String> settings = new HashMap<>(sqlConf);
-        settings.values().removeIf(Objects::isNull);
-        RehearsalLogFilter.install();
-        return new Rehearsal(writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
+    if (mode == Mode.OFF) {
+      return json("off", -1, 0, new Result(false, false, 0));
     }
-
-    /**
-     * One round, synchronously.
-     *
-     * @return {@code {"how":"live"|"synthetic"|"throwaway"|"plan"|"off","batch":N,"seconds":S,"rows":R}}; batch is -1 when none was run
-     * @throws CancellationException once {@link #cancel()} was called, also in the middle of a round
-     * @throws IllegalStateException when the batch could not be run; its message says why, and whether the next round may succeed
-     */
-    public synchronized String round() {
-        CompletableFuture<String> round = new CompletableFuture<>();
-        current = round;
-        if (cancelled) { // looked at after `current` is set: the later of the two sees the other
-            throw new CancellationException("the rehearsal was cancelled");
-        }
-        if (mode == Mode.OFF) {
-            return json("off", -1, 0, new Result(false, false, 0));
-        }
-        Thread thread = new Thread(() -> play(round), name);
-        thread.setDaemon(true);
-        synchronized (ending) {
-            player = thread;
-        }
-        thread.start();
-        try {
-            return round.join();
-        } catch (CompletionException e) {
-            throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e.getCause());
-        } finally {
-            current = null;
-        }
+    Thread thread = new Thread(() -> play(round), name);
+    thread.setDaemon(true);
+    synchronized (ending) {
+      player = thread;
     }
-
-    /** Returns the bytes of the files that all rounds were given to read again, failed rounds included. Those of a throw-away checkpoint are unknown. */
-    public long bytesRead() {
-        return bytesRead.get();
+    thread.start();
+    try {
+      return round.join();
+    } catch (CompletionException e) {
+      throw e.getCause() instanceof RuntimeException cause
+          ? cause
+          : new IllegalStateException(e.getCause());
+    } finally {
+      current = null;
     }
+  }
 
-    /** Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away in the background. */
-    public void cancel() {
-        cancelled = true;
-        CompletableFuture<String> round = current;
-        if (round != null) {
-            round.completeExceptionally(new CancellationException("the rehearsal was cancelled"));
-        }
-        RehearsedQuery query = running;
-        if (query != null) {
-            RehearsalLogFilter.cancelled(name);
-            Thread thread = new Thread(query::stop, name + "-cancel");
-            thread.setDaemon(true);
-            thread.start();
-        }
+  /**
+   * Returns the bytes of the files that all rounds were given to read again, failed rounds
+   * included. Those of a throw-away checkpoint are unknown.
+   */
+  public long bytesRead() {
+    return bytesRead.get();
+  }
+
+  /**
+   * Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away
+   * in the background.
+   */
+  public void cancel() {
+    cancelled = true;
+    CompletableFuture<String> round = current;
+    if (round != null) {
+      round.completeExceptionally(new CancellationException("the rehearsal was cancelled"));
     }
-
-    /** Cancels, and removes scratch; while a round is still ending, that round does it. */
-    public void close() {
-        cancel();
-        Thread last;
-        synchronized (ending) {
-            closed = true;
-            last = player;
-        }
-        if (last == null) {
-            removeScratch();
-        }
+    RehearsedQuery query = running;
+    if (query != null) {
+      RehearsalLogFilter.cancelled(name);
+      Thread thread = new Thread(query::stop, name + "-cancel");
+      thread.setDaemon(true);
+      thread.start();
     }
+  }
 
-    private void removeScratch() {
-        try {
-            scratch.getFileSystem(userSession.sessionState().newHadoopConf()).delete(scratch, true);
-        } catch (IOException e) {
-            throw new IllegalStateException("scratch " + scratch + " could not be removed. Remove it by hand", e);
-        }
+  /** Cancels, and removes scratch; while a round is still ending, that round does it. */
+  public void close() {
+    cancel();
+    Thread last;
+    synchronized (ending) {
+      closed = true;
+      last = player;
     }
-
-    // ---- a round, in its own thread
-
-    private void play(CompletableFuture<String> round) {
-        try {
-            RehearsalSession.clearInherited(userSession.sparkContext());
-            String played = play();
-            end();
-            round.complete(played);
-        } catch (Throwable e) {
-            end();
-            round.completeExceptionally(e);
-        }
+    if (last == null) {
+      removeScratch();
     }
+  }
 
-    private void end() {
-        RehearsalLogFilter.settled(name);
-        boolean closing;
-        synchronized (ending) {
-            player = null;
-            closing = closed;
-        }
-        if (closing) {
-            removeScratch();
-        }
+  private void removeScratch() {
+    try {
+      scratch.getFileSystem(userSession.sessionState().newHadoopConf()).delete(scratch, true);
+    } catch (IOException e) {
+      throw new IllegalStateException(
+          "scratch " + scratch + " could not be removed. Remove it by hand", e);
     }
+  }
 
-    private String play() throws Exception {
-        long began = System.nanoTime();
-        if (session == null) {
-            session = RehearsalSession.clone(userSession, sqlConf);
-        }
-        Configuration conf = session.sessionState().newHadoopConf();
-        ReplayableBatch past = null;
-        if (checkpointRoot != null && mode != Mode.PLAN) {
-            Path root = new Path(checkpointRoot);
-            FileSystem fs = CachingCheckpointFileSystem.of(root, conf);
-            past = ReplayableBatch.find(fs, fs.makeQualified(root));
-        }
-        Sources.Rows rows = mode == Mode.PLAN ? Sources.Rows.NONE : mode == Mode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
-        Result result = act(past, rows, conf);
-        if (!result.ran() && rows == Sources.Rows.REAL) { // a throw-away checkpoint, and no input yet
-            result = act(past, Sources.Rows.GENERATED, conf);
-        }
-        if (!result.ran()) {
-            throw new IllegalStateException("the query ended without running a batch" + (past == null ? "" : " from " + past.root()));
-        }
-        String how = mode == Mode.PLAN ? "plan" : result.generated() ? "synthetic" : past == null ? "throwaway" : "live";
-        return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result);
+  // ---- a round, in its own thread
+
+  private void play(CompletableFuture<String> round) {
+    try {
+      RehearsalSession.clearInherited(userSession.sparkContext());
+      String played = play();
+      end();
+      round.complete(played);
+    } catch (Throwable e) {
+      end();
+      round.completeExceptionally(e);
     }
+  }
 
-    private record Result(boolean ran, boolean generated, long rows) {}
-
-    private Result act(ReplayableBatch past, Sources.Rows rows, Configuration conf) throws Exception {
-        FileSystem scratchFs = scratch.getFileSystem(conf);
-        Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
-        FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
-        boolean shared = !session.sparkContext().isLocal();
-        if (shared && scratchFs instanceof LocalFileSystem && !session.sparkContext().master().startsWith("local-cluster")) {
-            throw new IllegalStateException(
-                    "executors run elsewhere, and scratch is on this machine's disk (" + scratch + "). Give --scratch a place that all of"
-                            + " them reach, for example s3a://bucket/scratch, and let the bucket expire what is left there");
-        }
-        Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
-        try (DeltaScratch delta = new DeltaScratch(session, scratchFs.makeQualified(scratch), mine, rounds <= MERGES)) {
-            Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
-            bytesRead.addAndGet(rewritten.bytes());
-            Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
-            DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);
-            return run(writer, overlay, past, rewritten);
-        } finally {
-            overlay.close();
-            raw.delete(mine, true);
-        }
+  private void end() {
+    RehearsalLogFilter.settled(name);
+    boolean closing;
+    synchronized (ending) {
+      player = null;
+      closing = closed;
     }
-
-    private Result run(
-            DataStreamWriter<Row> writer, Overlay overlay, ReplayableBatch past, Sources.Rewritten sources)
-            throws Exception {
-        RehearsedQuery query = RehearsedQuery.start(writer, session, overlay, () -> cancelled);
-        running = query;
-        try {
-            if (!cancelled) { // looked at after `running` is set
-                query.watch();
-            }
-        } finally {
-            query.end();
-            running = null;
-            query.clear();
-        }
-        query.requireSuccess(past);
-        return new Result(overlay.batchCommitted(), sources.generated(), query.rows());
+    if (closing) {
+      removeScratch();
     }
+  }
 
-    private static String json(String how, long batch, double seconds, Result result) {
-        return String.format(Locale.ROOT, "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}", how, batch, seconds, result.rows());
+  private String play() throws Exception {
+    long began = System.nanoTime();
+    if (session == null) {
+      session = RehearsalSession.clone(userSession, sqlConf);
     }
+    Configuration conf = session.sessionState().newHadoopConf();
+    ReplayableBatch past = null;
+    if (checkpointRoot != null && mode != Mode.PLAN) {
+      Path root = new Path(checkpointRoot);
+      FileSystem fs = CachingCheckpointFileSystem.of(root, conf);
+      past = ReplayableBatch.find(fs, fs.makeQualified(root));
+    }
+    Sources.Rows rows =
+        mode == Mode.PLAN
+            ? Sources.Rows.NONE
+            : mode == Mode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
+    Result result = act(past, rows, conf);
+    if (!result.ran() && rows == Sources.Rows.REAL) { // a throw-away checkpoint, and no input yet
+      result = act(past, Sources.Rows.GENERATED, conf);
+    }
+    if (!result.ran()) {
+      throw new IllegalStateException(
+          "the query ended without running a batch" + (past == null ? "" : " from " + past.root()));
+    }
+    String how =
+        mode == Mode.PLAN
+            ? "plan"
+            : result.generated() ? "synthetic" : past == null ? "throwaway" : "live";
+    return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result);
+  }
+
+  private record Result(boolean ran, boolean generated, long rows) {}
+
+  private Result act(ReplayableBatch past, Sources.Rows rows, Configuration conf) throws Exception {
+    FileSystem scratchFs = scratch.getFileSystem(conf);
+    Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
+    FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
+    boolean shared = !session.sparkContext().isLocal();
+    if (shared
+        && scratchFs instanceof LocalFileSystem
+        && !session.sparkContext().master().startsWith("local-cluster")) {
+      throw new IllegalStateException(
+          "executors run elsewhere, and scratch is on this machine's disk ("
+              + scratch
+              + "). Give --scratch a place that all of them reach, for example"
+              + " s3a://bucket/scratch, and let the bucket expire what is left there");
+    }
+    Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
+    try (DeltaScratch delta =
+        new DeltaScratch(session, scratchFs.makeQualified(scratch), mine, rounds <= MERGES)) {
+      Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
+      bytesRead.addAndGet(rewritten.bytes());
+      Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
+      DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);
+      return run(writer, overlay, past, rewritten);
+    } finally {
+      overlay.close();
+      raw.delete(mine, true);
+    }
+  }
+
+  private Result run(
+      DataStreamWriter<Row> writer,
+      Overlay overlay,
+      ReplayableBatch past,
+      Sources.Rewritten sources)
+      throws Exception {
+    RehearsedQuery query = RehearsedQuery.start(writer, session, overlay, () -> cancelled);
+    running = query;
+    try {
+      if (!cancelled) { // looked at after `running` is set
+        query.watch();
+      }
+    } finally {
+      query.end();
+      running = null;
+      query.clear();
+    }
+    query.requireSuccess(past);
+    return new Result(overlay.batchCommitted(), sources.generated(), query.rows());
+  }
+
+  private static String json(String how, long batch, double seconds, Result result) {
+    return String.format(
+        Locale.ROOT,
+        "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}",
+        how,
+        batch,
+        seconds,
+        result.rows());
+  }
 }

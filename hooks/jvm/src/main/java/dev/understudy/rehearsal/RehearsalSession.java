@@ -20,87 +20,115 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The session of a rehearsal: a clone of the user's, without listeners.
  *
- * <p>The clone has its own query manager, so {@code spark.streams} of the user's session neither lists the rehearsal nor wakes up when it
- * ends. Its streaming events go to a bus without listeners instead of Spark's live one: neither the user's listeners, nor those named
- * by {@code spark.sql.streaming.streamingQueryListeners}, nor the UI receive them.
+ * <p>The clone has its own query manager, so {@code spark.streams} of the user's session neither
+ * lists the rehearsal nor wakes up when it ends. Its streaming events go to a bus without listeners
+ * instead of Spark's live one: neither the user's listeners, nor those named by {@code
+ * spark.sql.streaming.streamingQueryListeners}, nor the UI receive them.
  *
  * <p>Not hidden: Spark jobs and SQL executions, from {@code SparkListener}s on the context.
  */
 final class RehearsalSession {
-    private RehearsalSession() {}
+  private RehearsalSession() {}
 
-    /** Settings of the clone that take precedence over those of the user's session. */
-    private static final Map<String, String> OURS =
-            Map.of(
-                    "fs." + Overlay.SCHEME + ".impl", OverlayFileSystem.class.getName(),
-                    // FileContext, Spark's first choice, knows no file systems by such a setting.
-                    "spark.sql.streaming.checkpointFileManagerClass", FileSystemBasedCheckpointFileManager.class.getName(),
-                    // On a standby these are the fence, which would wait for the gate.
-                    "spark.sql.streaming.commitProtocolClass", ManifestFileCommitProtocol.class.getName(),
-                    "spark.sql.sources.commitProtocolClass", SQLHadoopMapReduceCommitProtocol.class.getName(),
-                    // A file sink's log in scratch starts at batch N; compacting it would look for the ones before.
-                    "spark.sql.streaming.fileSink.log.compactInterval", "1000000000",
-                    "spark.sql.streaming.metricsEnabled", "false",
-                    "spark.sql.streaming.stopTimeout", "60s");
+  /** Settings of the clone that take precedence over those of the user's session. */
+  private static final Map<String, String> OURS =
+      Map.of(
+          "fs." + Overlay.SCHEME + ".impl",
+          OverlayFileSystem.class.getName(),
+          // FileContext, Spark's first choice, knows no file systems by such a setting.
+          "spark.sql.streaming.checkpointFileManagerClass",
+          FileSystemBasedCheckpointFileManager.class.getName(),
+          // On a standby these are the fence, which would wait for the gate.
+          "spark.sql.streaming.commitProtocolClass",
+          ManifestFileCommitProtocol.class.getName(),
+          "spark.sql.sources.commitProtocolClass",
+          SQLHadoopMapReduceCommitProtocol.class.getName(),
+          // A file sink's log in scratch starts at batch N; compacting it would look for the ones
+          // before.
+          "spark.sql.streaming.fileSink.log.compactInterval",
+          "1000000000",
+          "spark.sql.streaming.metricsEnabled",
+          "false",
+          "spark.sql.streaming.stopTimeout",
+          "60s");
 
-    /**
-     * @param captured all of the SQL configuration as it was when the script called {@code start()}, or empty for what it is now
-     */
-    static SparkSession clone(SparkSession user, Map<String, String> captured) {
-        SparkSession clone = user.cloneSession();
-        SQLConf conf = clone.sessionState().conf();
-        if (!captured.isEmpty()) {
-            apply(conf, captured, clone.sparkContext().conf());
-        }
-        OURS.forEach(conf::setConfString);
-        clone.listenerManager().clear();
-        clone.streams();
-        silence(clone);
-        return clone;
+  /**
+   * @param captured all of the SQL configuration as it was when the script called {@code start()},
+   *     or empty for what it is now
+   */
+  static SparkSession clone(SparkSession user, Map<String, String> captured) {
+    SparkSession clone = user.cloneSession();
+    SQLConf conf = clone.sessionState().conf();
+    if (!captured.isEmpty()) {
+      apply(conf, captured, clone.sparkContext().conf());
     }
+    OURS.forEach(conf::setConfString);
+    clone.listenerManager().clear();
+    clone.streams();
+    silence(clone);
+    return clone;
+  }
 
-    /** Exactly the captured settings: those set since the script called {@code start()} belong to a later query. */
-    private static void apply(SQLConf conf, Map<String, String> captured, SparkConf initial) {
-        Map<String, String> now = new HashMap<>(CollectionConverters.asJava(conf.getAllConfs()));
-        Map<String, String> wanted = new HashMap<>(captured);
-        now.forEach((key, value) -> {
-            if (!wanted.containsKey(key)) {
-                wanted.put(key, initial.get(key, null));
-            }
+  /**
+   * Exactly the captured settings: those set since the script called {@code start()} belong to a
+   * later query.
+   */
+  private static void apply(SQLConf conf, Map<String, String> captured, SparkConf initial) {
+    Map<String, String> now = new HashMap<>(CollectionConverters.asJava(conf.getAllConfs()));
+    Map<String, String> wanted = new HashMap<>(captured);
+    now.forEach(
+        (key, value) -> {
+          if (!wanted.containsKey(key)) {
+            wanted.put(key, initial.get(key, null));
+          }
         });
-        wanted.forEach((key, value) -> {
-            if (OURS.containsKey(key) || SQLConf.isStaticConfigKey(key) || Objects.equals(value, now.get(key))) {
-                return;
-            }
-            if (value == null) {
-                conf.unsetConf(key);
-            } else {
-                conf.setConfString(key, value);
-            }
+    wanted.forEach(
+        (key, value) -> {
+          if (OURS.containsKey(key)
+              || SQLConf.isStaticConfigKey(key)
+              || Objects.equals(value, now.get(key))) {
+            return;
+          }
+          if (value == null) {
+            conf.unsetConf(key);
+          } else {
+            conf.setConfString(key, value);
+          }
         });
-    }
+  }
 
-    /**
-     * Takes the session's query manager off Spark's live listener bus.
-     *
-     * <p>Every manager adds itself there when it is made and nothing ever removes it; each start of a query makes one (the query's own
-     * clone of the session), so a hundred rounds would leave a hundred.
-     */
-    static void silence(SparkSession session) {
-        if (SparkInternals.get(session.sessionState(), "streamingQueryManager") == null) {
-            return; // a lazy value that does not exist yet
-        }
-        Object manager = session.streams();
-        SparkListenerInterface bus = (SparkListenerInterface) SparkInternals.get(manager, "listenerBus");
-        LiveListenerBus live = (LiveListenerBus) SparkInternals.call(session.sparkContext(), "listenerBus");
-        live.removeListener(bus);
-        SparkInternals.set(manager, "listenerBus", new StreamingQueryListenerBus(Option.empty()));
+  /**
+   * Takes the session's query manager off Spark's live listener bus.
+   *
+   * <p>Every manager adds itself there when it is made and nothing ever removes it; each start of a
+   * query makes one (the query's own clone of the session), so a hundred rounds would leave a
+   * hundred.
+   */
+  static void silence(SparkSession session) {
+    if (SparkInternals.get(session.sessionState(), "streamingQueryManager") == null) {
+      return; // a lazy value that does not exist yet
     }
+    Object manager = session.streams();
+    SparkListenerInterface bus =
+        (SparkListenerInterface) SparkInternals.get(manager, "listenerBus");
+    LiveListenerBus live =
+        (LiveListenerBus) SparkInternals.call(session.sparkContext(), "listenerBus");
+    live.removeListener(bus);
+    SparkInternals.set(manager, "listenerBus", new StreamingQueryListenerBus(Option.empty()));
+  }
 
-    /** The calling thread's local properties, job group and description above all, are not the rehearsal's. */
-    static void clearInherited(SparkContext context) {
-        for (String key : List.of("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel", "spark.job.tags")) {
-            context.setLocalProperty(key, null);
-        }
+  /**
+   * The calling thread's local properties, job group and description above all, are not the
+   * rehearsal's.
+   */
+  static void clearInherited(SparkContext context) {
+    for (String key :
+        List.of(
+            "spark.jobGroup.id",
+            "spark.job.description",
+            "spark.job.interruptOnCancel",
+            "spark.job.tags")) {
+      context.setLocalProperty(key, null);
     }
+  }
 }

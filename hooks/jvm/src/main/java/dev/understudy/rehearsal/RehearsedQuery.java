@@ -88,8 +88,7 @@ final class RehearsedQuery {
    */
   private boolean ended() throws InterruptedException {
     @SuppressWarnings("unchecked")
-    AtomicReference<Object> state =
-        (AtomicReference<Object>) SparkInternals.call(query, "state");
+    AtomicReference<Object> state = (AtomicReference<Object>) SparkInternals.call(query, "state");
     state.set(TERMINATED$.MODULE$);
     overlay.release();
     query.queryExecutionThread().join(END_MILLIS);
@@ -137,7 +136,8 @@ final class RehearsedQuery {
       throw new IllegalStateException(
           "the leader went on while batch "
               + past.batch()
-              + " was rehearsed and may have purged what it needs. The next round takes a newer one",
+              + " was rehearsed and may have purged what it needs. The next round takes a newer"
+              + " one",
           cause);
     }
     String from = past == null ? "" : " from " + past.root();

@@ -20,81 +20,102 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The writer of a rehearsal: the user's, with every place it writes to replaced.
  *
- * <p>File sinks and Delta tables keep format, options and partitioning and write below scratch. {@code foreachBatch} becomes a function of
- * ours that writes the batch as parquet to scratch, and merges it where the session has Delta: the user's may do anything, so it is never
- * called. Every other sink becomes {@code noop}.
+ * <p>File sinks and Delta tables keep format, options and partitioning and write below scratch.
+ * {@code foreachBatch} becomes a function of ours that writes the batch as parquet to scratch, and
+ * merges it where the session has Delta: the user's may do anything, so it is never called. Every
+ * other sink becomes {@code noop}.
  */
 final class Sinks {
-    private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
+  private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
 
-    /** Options that name a place or a query of the user's, or switch to an execution the overlay does not follow. */
-    private static final Set<String> DROPPED =
-            Set.of("path", "checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms");
+  /**
+   * Options that name a place or a query of the user's, or switch to an execution the overlay does
+   * not follow.
+   */
+  private static final Set<String> DROPPED =
+      Set.of(
+          "path",
+          "checkpointlocation",
+          "queryname",
+          "asyncprogresstrackingenabled",
+          "asyncprogresstrackingcheckpointintervalms");
 
-    private Sinks() {}
+  private Sinks() {}
 
-    /**
-     * @param user the writer the script called {@code start()} on; only read
-     * @param data what to write, in the rehearsal's session
-     * @param scratch of this round
-     */
-    static DataStreamWriter<Row> writer(
-            DataStreamWriter<?> user,
-            org.apache.spark.sql.classic.Dataset<Row> data,
-            String name,
-            String checkpoint,
-            Path scratch,
-            DeltaScratch delta)
-            throws IOException {
-        DataStreamWriter<Row> writer = data.writeStream();
-        writer.outputMode((OutputMode) SparkInternals.get(user, "outputMode"));
-        // As fast as possible with any trigger of the user's: an interval would only make the round wait.
-        writer.trigger(Trigger.ProcessingTime(0));
-        SparkInternals.set(writer, "sinkName", SparkInternals.get(user, "sinkName"));
-        String source = ((String) SparkInternals.get(user, "source")).toLowerCase(Locale.ROOT);
-        if (source.equals("foreachbatch")) {
-            String target = new Path(scratch, "batches").toString();
-            writer.foreachBatch((VoidFunction2<Dataset<Row>, Long>) (batch, number) -> {
+  /**
+   * @param user the writer the script called {@code start()} on; only read
+   * @param data what to write, in the rehearsal's session
+   * @param scratch of this round
+   */
+  static DataStreamWriter<Row> writer(
+      DataStreamWriter<?> user,
+      org.apache.spark.sql.classic.Dataset<Row> data,
+      String name,
+      String checkpoint,
+      Path scratch,
+      DeltaScratch delta)
+      throws IOException {
+    DataStreamWriter<Row> writer = data.writeStream();
+    writer.outputMode((OutputMode) SparkInternals.get(user, "outputMode"));
+    // As fast as possible with any trigger of the user's: an interval would only make the round
+    // wait.
+    writer.trigger(Trigger.ProcessingTime(0));
+    SparkInternals.set(writer, "sinkName", SparkInternals.get(user, "sinkName"));
+    String source = ((String) SparkInternals.get(user, "source")).toLowerCase(Locale.ROOT);
+    if (source.equals("foreachbatch")) {
+      String target = new Path(scratch, "batches").toString();
+      writer.foreachBatch(
+          (VoidFunction2<Dataset<Row>, Long>)
+              (batch, number) -> {
                 batch.write().mode("append").parquet(target);
-                delta.merge(batch.sparkSession().read().parquet(target)); // not the batch: it would be computed again
-            });
-        } else if (FILES.contains(source)) {
-            redirect(writer, source, user, new Path(scratch, "sink"));
-        } else if (source.equals("delta")) {
-            Path table = delta.table(data.schema(), partitioning(user));
-            if (table == null) {
-                writer.format("noop");
-            } else {
-                redirect(writer, source, user, table);
-            }
-        } else {
-            writer.format("noop");
-        }
-        return writer.queryName(name).option("checkpointLocation", checkpoint);
+                delta.merge(
+                    batch
+                        .sparkSession()
+                        .read()
+                        .parquet(target)); // not the batch: it would be computed again
+              });
+    } else if (FILES.contains(source)) {
+      redirect(writer, source, user, new Path(scratch, "sink"));
+    } else if (source.equals("delta")) {
+      Path table = delta.table(data.schema(), partitioning(user));
+      if (table == null) {
+        writer.format("noop");
+      } else {
+        redirect(writer, source, user, table);
+      }
+    } else {
+      writer.format("noop");
     }
+    return writer.queryName(name).option("checkpointLocation", checkpoint);
+  }
 
-    private static void redirect(DataStreamWriter<Row> writer, String source, DataStreamWriter<?> user, Path target) {
-        writer.format(source);
-        options(user).forEach((key, value) -> {
-            if (!DROPPED.contains(key.toLowerCase(Locale.ROOT))) {
+  private static void redirect(
+      DataStreamWriter<Row> writer, String source, DataStreamWriter<?> user, Path target) {
+    writer.format(source);
+    options(user)
+        .forEach(
+            (key, value) -> {
+              if (!DROPPED.contains(key.toLowerCase(Locale.ROOT))) {
                 writer.option(key, value);
-            }
-        });
-        writer.option("path", target.toString());
-        List<String> partitioning = partitioning(user);
-        if (!partitioning.isEmpty()) {
-            writer.partitionBy(partitioning.toArray(String[]::new));
-        }
+              }
+            });
+    writer.option("path", target.toString());
+    List<String> partitioning = partitioning(user);
+    if (!partitioning.isEmpty()) {
+      writer.partitionBy(partitioning.toArray(String[]::new));
     }
+  }
 
-    @SuppressWarnings("unchecked")
-    private static List<String> partitioning(DataStreamWriter<?> user) {
-        Option<Seq<String>> columns = (Option<Seq<String>>) SparkInternals.get(user, "partitioningColumns");
-        return columns.isDefined() ? CollectionConverters.asJava(columns.get()) : List.of();
-    }
+  @SuppressWarnings("unchecked")
+  private static List<String> partitioning(DataStreamWriter<?> user) {
+    Option<Seq<String>> columns =
+        (Option<Seq<String>>) SparkInternals.get(user, "partitioningColumns");
+    return columns.isDefined() ? CollectionConverters.asJava(columns.get()) : List.of();
+  }
 
-    @SuppressWarnings("unchecked")
-    private static Map<String, String> options(DataStreamWriter<?> user) {
-        return CollectionConverters.asJava(((CaseInsensitiveMap<String>) SparkInternals.get(user, "extraOptions")).originalMap());
-    }
+  @SuppressWarnings("unchecked")
+  private static Map<String, String> options(DataStreamWriter<?> user) {
+    return CollectionConverters.asJava(
+        ((CaseInsensitiveMap<String>) SparkInternals.get(user, "extraOptions")).originalMap());
+  }
 }

@@ -10,103 +10,116 @@ import scala.Product;
 /**
  * The few places where Spark offers no public way in, or where signatures differ between its lines.
  *
- * <p>Everything here fails with a sentence that names the class and the member, because a new Spark line is the likely cause.
+ * <p>Everything here fails with a sentence that names the class and the member, because a new Spark
+ * line is the likely cause.
  */
 final class SparkInternals {
-    private SparkInternals() {}
+  private SparkInternals() {}
 
-    /** The value of a private field, also where Scala has mangled its name ({@code pkg$Class$$name}). */
-    static Object get(Object owner, String name) {
+  /**
+   * The value of a private field, also where Scala has mangled its name ({@code pkg$Class$$name}).
+   */
+  static Object get(Object owner, String name) {
+    try {
+      return field(owner.getClass(), name).get(owner);
+    } catch (IllegalAccessException e) {
+      throw unsupported(owner.getClass(), name, e);
+    }
+  }
+
+  static void set(Object owner, String name, Object value) {
+    try {
+      field(owner.getClass(), name).set(owner, value);
+    } catch (IllegalAccessException e) {
+      throw unsupported(owner.getClass(), name, e);
+    }
+  }
+
+  /**
+   * A copy of a case class with some of its fields replaced; the others keep their values, however
+   * many there are.
+   */
+  static <T extends Product> T copy(T original, Map<String, ?> changes) {
+    Object[] values = new Object[original.productArity()];
+    int found = 0;
+    for (int i = 0; i < values.length; i++) {
+      String name = original.productElementName(i);
+      if (changes.containsKey(name)) {
+        found++;
+        values[i] = changes.get(name);
+      } else {
+        values[i] = original.productElement(i);
+      }
+    }
+    if (found != changes.size()) {
+      throw unsupported(original.getClass(), "copy(" + changes.keySet() + ")", null);
+    }
+    for (Constructor<?> constructor : original.getClass().getConstructors()) {
+      if (constructor.getParameterCount() == values.length) {
         try {
-            return field(owner.getClass(), name).get(owner);
-        } catch (IllegalAccessException e) {
-            throw unsupported(owner.getClass(), name, e);
+          @SuppressWarnings("unchecked")
+          T copied = (T) constructor.newInstance(values);
+          return copied;
+        } catch (ReflectiveOperationException e) {
+          throw unsupported(original.getClass(), "constructor", e);
         }
+      }
     }
+    throw unsupported(original.getClass(), "constructor of " + values.length + " values", null);
+  }
 
-    static void set(Object owner, String name, Object value) {
-        try {
-            field(owner.getClass(), name).set(owner, value);
-        } catch (IllegalAccessException e) {
-            throw unsupported(owner.getClass(), name, e);
-        }
+  /** Calls a method without parameters. */
+  static Object call(Object owner, String name) {
+    for (Class<?> at = owner.getClass(); at != null; at = at.getSuperclass()) {
+      try {
+        Method method = at.getDeclaredMethod(name);
+        method.setAccessible(true);
+        return method.invoke(owner);
+      } catch (NoSuchMethodException e) {
+        // the superclass may have it
+      } catch (IllegalAccessException e) {
+        throw unsupported(owner.getClass(), name, e);
+      } catch (InvocationTargetException e) {
+        throw e.getCause() instanceof RuntimeException cause
+            ? cause
+            : new IllegalStateException(e.getCause());
+      }
     }
+    throw unsupported(owner.getClass(), name + "()", null);
+  }
 
-    /** A copy of a case class with some of its fields replaced; the others keep their values, however many there are. */
-    static <T extends Product> T copy(T original, Map<String, ?> changes) {
-        Object[] values = new Object[original.productArity()];
-        int found = 0;
-        for (int i = 0; i < values.length; i++) {
-            String name = original.productElementName(i);
-            if (changes.containsKey(name)) {
-                found++;
-                values[i] = changes.get(name);
-            } else {
-                values[i] = original.productElement(i);
-            }
-        }
-        if (found != changes.size()) {
-            throw unsupported(original.getClass(), "copy(" + changes.keySet() + ")", null);
-        }
-        for (Constructor<?> constructor : original.getClass().getConstructors()) {
-            if (constructor.getParameterCount() == values.length) {
-                try {
-                    @SuppressWarnings("unchecked")
-                    T copied = (T) constructor.newInstance(values);
-                    return copied;
-                } catch (ReflectiveOperationException e) {
-                    throw unsupported(original.getClass(), "constructor", e);
-                }
-            }
-        }
-        throw unsupported(original.getClass(), "constructor of " + values.length + " values", null);
-    }
+  /** Whether this Spark line has such a field. */
+  static boolean has(Object owner, String name) {
+    return find(owner.getClass(), name) != null;
+  }
 
-    /** Calls a method without parameters. */
-    static Object call(Object owner, String name) {
-        for (Class<?> at = owner.getClass(); at != null; at = at.getSuperclass()) {
-            try {
-                Method method = at.getDeclaredMethod(name);
-                method.setAccessible(true);
-                return method.invoke(owner);
-            } catch (NoSuchMethodException e) {
-                // the superclass may have it
-            } catch (IllegalAccessException e) {
-                throw unsupported(owner.getClass(), name, e);
-            } catch (InvocationTargetException e) {
-                throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e.getCause());
-            }
+  private static Field field(Class<?> owner, String name) {
+    Field field = find(owner, name);
+    if (field == null) {
+      throw unsupported(owner, name, null);
+    }
+    field.setAccessible(true);
+    return field;
+  }
+
+  private static Field find(Class<?> owner, String name) {
+    for (Class<?> at = owner; at != null; at = at.getSuperclass()) {
+      for (Field field : at.getDeclaredFields()) {
+        if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
+          return field;
         }
-        throw unsupported(owner.getClass(), name + "()", null);
+      }
     }
+    return null;
+  }
 
-    /** Whether this Spark line has such a field. */
-    static boolean has(Object owner, String name) {
-        return find(owner.getClass(), name) != null;
-    }
-
-    private static Field field(Class<?> owner, String name) {
-        Field field = find(owner, name);
-        if (field == null) {
-            throw unsupported(owner, name, null);
-        }
-        field.setAccessible(true);
-        return field;
-    }
-
-    private static Field find(Class<?> owner, String name) {
-        for (Class<?> at = owner; at != null; at = at.getSuperclass()) {
-            for (Field field : at.getDeclaredFields()) {
-                if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
-                    return field;
-                }
-            }
-        }
-        return null;
-    }
-
-    private static IllegalStateException unsupported(Class<?> owner, String member, Throwable cause) {
-        return new IllegalStateException(
-                "rehearsal cannot use " + owner.getName() + "." + member + "; this Spark line may not be supported", cause);
-    }
+  private static IllegalStateException unsupported(Class<?> owner, String member, Throwable cause) {
+    return new IllegalStateException(
+        "rehearsal cannot use "
+            + owner.getName()
+            + "."
+            + member
+            + "; this Spark line may not be supported",
+        cause);
+  }
 }

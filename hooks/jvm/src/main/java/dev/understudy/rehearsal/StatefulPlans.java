@@ -17,32 +17,33 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Which streaming queries keep state between batches, and so have stores that a takeover opens. */
 public final class StatefulPlans {
-    private StatefulPlans() {}
+  private StatefulPlans() {}
 
-    /** Whether the query of this writer does, as far as its analyzed plan tells. */
-    public static boolean of(DataStreamWriter<?> writer) {
-        return kept(((Dataset<?>) SparkInternals.get(writer, "ds")).queryExecution().analyzed());
-    }
+  /** Whether the query of this writer does, as far as its analyzed plan tells. */
+  public static boolean of(DataStreamWriter<?> writer) {
+    return kept(((Dataset<?>) SparkInternals.get(writer, "ds")).queryExecution().analyzed());
+  }
 
-    private static boolean kept(LogicalPlan plan) {
-        if (!plan.isStreaming()) {
-            return false;
-        }
-        return keeps(plan) || CollectionConverters.asJava(plan.children()).stream().anyMatch(StatefulPlans::kept);
+  private static boolean kept(LogicalPlan plan) {
+    if (!plan.isStreaming()) {
+      return false;
     }
+    return keeps(plan)
+        || CollectionConverters.asJava(plan.children()).stream().anyMatch(StatefulPlans::kept);
+  }
 
-    private static boolean keeps(LogicalPlan plan) {
-        if (plan instanceof Join join) {
-            return join.left().isStreaming() && join.right().isStreaming();
-        }
-        return plan instanceof Aggregate
-                || plan instanceof Distinct
-                || plan instanceof Deduplicate
-                || plan instanceof DeduplicateWithinWatermark
-                || plan instanceof GlobalLimit
-                || plan instanceof FlatMapGroupsWithState
-                || plan instanceof FlatMapGroupsInPandasWithState
-                || plan instanceof TransformWithState
-                || plan instanceof TransformWithStateInPySpark;
+  private static boolean keeps(LogicalPlan plan) {
+    if (plan instanceof Join join) {
+      return join.left().isStreaming() && join.right().isStreaming();
     }
+    return plan instanceof Aggregate
+        || plan instanceof Distinct
+        || plan instanceof Deduplicate
+        || plan instanceof DeduplicateWithinWatermark
+        || plan instanceof GlobalLimit
+        || plan instanceof FlatMapGroupsWithState
+        || plan instanceof FlatMapGroupsInPandasWithState
+        || plan instanceof TransformWithState
+        || plan instanceof TransformWithStateInPySpark;
+  }
 }

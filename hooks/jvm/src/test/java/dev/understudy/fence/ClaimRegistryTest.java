@@ -94,7 +94,8 @@ class ClaimRegistryTest {
   @Test
   void aTemporaryCheckpointOfSparkIsNotClaimed() throws IOException {
     java.nio.file.Path tmp = java.nio.file.Path.of(System.getProperty("java.io.tmpdir"));
-    Path temporary = new Path(tmp.resolve("temporary-" + UUID.randomUUID()).toString(), "offsets/0");
+    Path temporary =
+        new Path(tmp.resolve("temporary-" + UUID.randomUUID()).toString(), "offsets/0");
 
     assertFalse(registry.above(files, temporary, conf, false).claimable());
     assertTrue(above("temporary-" + UUID.randomUUID() + "/offsets/0").claimable());

@@ -104,8 +104,7 @@ class ClaimedDirectoryTest {
     Configuration conf = new Configuration();
     Identity other = new Identity("x", "cluster", "other", "file");
     ClaimedDirectory theirs =
-        ClaimedDirectory.ofOutput(
-            root.toString(), FileSystem.getLocal(conf), conf, clients, other);
+        ClaimedDirectory.ofOutput(root.toString(), FileSystem.getLocal(conf), conf, clients, other);
 
     assertEquals(Verdict.CLAIMED, claimed(theirs, other.claim(3)));
 

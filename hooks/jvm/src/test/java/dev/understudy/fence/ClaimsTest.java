@@ -105,8 +105,7 @@ class ClaimsTest {
 
   @Test
   void nothingIsWrittenWhileTheGateIsClosed() throws IOException {
-    Claims.Outcome outcome =
-        Claims.claim(new LocalClaims(root), null, claim(7, "a"), () -> false);
+    Claims.Outcome outcome = Claims.claim(new LocalClaims(root), null, claim(7, "a"), () -> false);
 
     assertEquals(Verdict.GATE, outcome.verdict());
     assertTrue(new LocalClaims(root).read().nothing());
@@ -167,8 +166,7 @@ class ClaimsTest {
           }
         };
 
-    assertEquals(
-        Verdict.CLAIMED, Claims.claim(lossy, null, claim(7, "a"), () -> true).verdict());
+    assertEquals(Verdict.CLAIMED, Claims.claim(lossy, null, claim(7, "a"), () -> true).verdict());
   }
 
   @Test
@@ -182,8 +180,7 @@ class ClaimsTest {
         };
 
     IOException raised =
-        assertThrows(
-            IOException.class, () -> Claims.claim(down, null, claim(7, "a"), () -> true));
+        assertThrows(IOException.class, () -> Claims.claim(down, null, claim(7, "a"), () -> true));
 
     assertEquals("down", raised.getMessage());
   }

@@ -20,12 +20,14 @@ import org.junit.jupiter.api.Test;
 /** The classes of this module depend on each other in one direction, as jdeps sees it. */
 class ClassGraphTest {
   private static final Pattern ROW =
-      Pattern.compile("^\\s+(dev\\.understudy\\.[\\w.$]+)\\s+-> (dev\\.understudy\\.[\\w.$]+)\\s.*");
+      Pattern.compile(
+          "^\\s+(dev\\.understudy\\.[\\w.$]+)\\s+-> (dev\\.understudy\\.[\\w.$]+)\\s.*");
 
   @Test
   void noClassDependsOnItselfThroughAnother() throws Exception {
     Map<String, Set<String>> graph = graph();
-    assertTrue(graph.get("dev.understudy.fence.Fence").contains("dev.understudy.fence.FenceSession"));
+    assertTrue(
+        graph.get("dev.understudy.fence.Fence").contains("dev.understudy.fence.FenceSession"));
 
     Set<String> inCycles = new TreeSet<>();
     for (String each : graph.keySet()) {
@@ -51,13 +53,16 @@ class ClassGraphTest {
 
   /** Nested classes count as their outermost one. */
   private static Map<String, Set<String>> graph() throws Exception {
-    Path classes =
-        Path.of(Fence.class.getProtectionDomain().getCodeSource().getLocation().toURI());
+    Path classes = Path.of(Fence.class.getProtectionDomain().getCodeSource().getLocation().toURI());
     StringWriter out = new StringWriter();
     ToolProvider jdeps = ToolProvider.findFirst("jdeps").orElseThrow();
     int status =
         jdeps.run(
-            new PrintWriter(out), new PrintWriter(out), "-verbose:class", "-filter:none", "--ignore-missing-deps",
+            new PrintWriter(out),
+            new PrintWriter(out),
+            "-verbose:class",
+            "-filter:none",
+            "--ignore-missing-deps",
             classes.toString());
     assertEquals(0, status, out.toString());
     Map<String, Set<String>> graph = new TreeMap<>();

@@ -37,8 +37,7 @@ class FenceSessionTest {
     Identity identity = new Identity("me", "cluster", "job", "file");
     String log = directory.resolve("fence.jsonl").toString();
     session =
-        FenceSession.open(
-            new FenceSession.Settings(gate.path().toString(), identity, log, 1_000));
+        FenceSession.open(new FenceSession.Settings(gate.path().toString(), identity, log, 1_000));
     root =
         session.rootOf(
             FileSystem.getLocal(conf),

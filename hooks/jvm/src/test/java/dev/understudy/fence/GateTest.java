@@ -145,7 +145,8 @@ class GateTest {
   void uptimeIsRoundedUpAndAnythingElseIsPastEveryDeadline() {
     assertEquals(123_460_000_000L, uptime("123.45 99.00\n"));
     assertEquals(10_000_000L, uptime("0.00 0.00\n"));
-    for (String damaged : new String[] {"", "123 9", "123.4 9", "123.456 9", "12x.45 9", "-1.00 9"}) {
+    for (String damaged :
+        new String[] {"", "123 9", "123.4 9", "123.456 9", "12x.45 9", "-1.00 9"}) {
       assertEquals(Long.MAX_VALUE, uptime(damaged), damaged);
     }
   }

@@ -26,8 +26,15 @@ class RetriesTest {
 
   @ParameterizedTest
   @CsvSource({
-    "409, NOT_DONE", "429, NOT_DONE", "503, NOT_DONE", "500, OVER",
-    "502, UNANSWERED", "504, UNANSWERED", "403, UNKNOWN", "404, UNKNOWN", "0, UNKNOWN",
+    "409, NOT_DONE",
+    "429, NOT_DONE",
+    "503, NOT_DONE",
+    "500, OVER",
+    "502, UNANSWERED",
+    "504, UNANSWERED",
+    "403, UNKNOWN",
+    "404, UNKNOWN",
+    "0, UNKNOWN",
   })
   void whatAnAnswerTellsOfARequest(int status, Failure failure) {
     assertEquals(failure, Failure.of(status));

@@ -62,8 +62,7 @@ class OverlayTest {
     FileSystem local = FileSystem.getLocal(conf);
     Path root = new Path(real.toString());
     ReplayableBatch past =
-        new ReplayableBatch(
-            local, root, 3, 4, 0, java.util.List.of(), Map.of("0", 3L));
+        new ReplayableBatch(local, root, 3, 4, 0, java.util.List.of(), Map.of("0", 3L));
     overlay = Overlay.open(past, new Path(scratch.toString()), local, false);
     files = new OverlayFileSystem();
     files.initialize(java.net.URI.create(Overlay.SCHEME + ":///"), conf);
