@@ -123,8 +123,8 @@ final class Claims {
   }
 
   private static boolean covers(String lock) {
-    return lock.equals(
-        "multi"); // holds both of the cluster's locks, so its tokens are above either's
+    // holds both of the cluster's locks, so its tokens are above those of either
+    return lock.equals("multi");
   }
 
   private static boolean isClusterLock(String lock) {
@@ -177,8 +177,9 @@ final class Claims {
         }
         unknown = e;
         if (attempt >= 2 || Retries.allow(Failure.of(e))) {
-          throw e; // a store that fails three times is down, a busy one wants a pause; contention
-                   // throws nothing
+          // contention raises nothing: a store that fails three times is down, a busy one wants a
+          // pause
+          throw e;
         }
       }
     }

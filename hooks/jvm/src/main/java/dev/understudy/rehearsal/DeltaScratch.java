@@ -97,8 +97,8 @@ final class DeltaScratch implements AutoCloseable {
       for (int time = 0; time < 2; time++) {
         rows.sparkSession()
             .sql(
-                "MERGE INTO delta.`%s` t USING %s s ON %s WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-                    .formatted(table, VIEW, match))
+                "MERGE INTO delta.`%s` t USING %s s ON %s".formatted(table, VIEW, match)
+                    + " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
             .collect();
       }
     } catch (Exception e) {

@@ -71,10 +71,9 @@ final class GeneratedRows implements SupportsRead {
     return "rehearsal";
   }
 
+  // columns() would need what is internal to Spark, and differs between its lines
   @Override
-  @SuppressWarnings(
-      "deprecation") // what turns it into columns() is internal to Spark, and differs between its
-                     // lines
+  @SuppressWarnings("deprecation")
   public StructType schema() {
     return schema;
   }

@@ -211,9 +211,8 @@ final class Overlay {
   }
 
   private static boolean newer(Pattern pattern, String name, long limit) {
-    if (name.startsWith(
-        ".")) { // temporary files of the leader, and checksums, which the real file system handles
-                // by itself
+    if (name.startsWith(".")) {
+      // temporary files of the leader, and checksums, which the real file system handles by itself
       return true;
     }
     Matcher matcher = pattern.matcher(name);

@@ -226,9 +226,8 @@ final class Sources {
       }
       try {
         List<ReplayableBatch.InputFile> files = past.files(log, entries[0], entries[1]);
-        if (files.size()
-            > MAX_FILES) { // before any of them is asked for: in an object store each costs a
-                           // request
+        if (files.size() > MAX_FILES) {
+          // before any of them is asked for: in an object store each costs a request
           return false;
         }
         long bytes = 0;

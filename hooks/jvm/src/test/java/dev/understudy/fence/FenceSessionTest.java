@@ -161,6 +161,25 @@ class FenceSessionTest {
   }
 
   @Test
+  void aGateThatClosesWhileTheClaimIsReadAdmitsNothing() throws Exception {
+    // reading a named pipe waits until another process writes to it, as a frozen disk would
+    Path claim = checkpoint().resolve(Claim.DIRECTORY).resolve("claim@1");
+    Files.createDirectories(claim.getParent());
+    assertEquals(0, new ProcessBuilder("mkfifo", claim.toString()).start().waitFor());
+    gate.write(Gate.State.OPEN, TOKEN);
+    CompletableFuture<Void> pending = admitting();
+    waits(pending);
+
+    gate.write(Gate.State.CLOSED, TOKEN);
+    Files.write(claim, new Claim(TOKEN, "me", "cluster", "job", "file").bytes());
+    waits(pending);
+
+    gate.write(Gate.State.REVOKED, TOKEN);
+    assertTrue(lost(pending).getMessage().contains("revoked"));
+    assertEquals(-1, root.admittedToken());
+  }
+
+  @Test
   void aHigherClaimEndsTheWaitAtAClosedGate() throws Exception {
     gate.write(Gate.State.OPEN, TOKEN);
     admit();
