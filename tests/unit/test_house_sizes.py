@@ -18,8 +18,7 @@ _NO_METHOD = re.compile(
 )
 
 #: Modules of the product that are longer, and their lines.
-LONGER_MODULES: dict[str, int] = {
-}
+LONGER_MODULES: dict[str, int] = {}
 
 #: Modules of tests that are longer.
 LONGER_TESTS: dict[str, int] = {
