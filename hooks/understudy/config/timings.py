@@ -1,7 +1,7 @@
-"""Settings, checked once and never adjusted.
+"""Lease timing: profiles, single values, and the inequalities between them.
 
-Lease timing follows client-go's names. Every inequality below is checked with the numbers that were given; a setting that
-breaks one is refused with that inequality in the message, because silently moving a time-out is how locks get unsafe.
+Every inequality is checked with the numbers that were given. A value that breaks one is refused with the inequality in the message, and
+never adjusted: a time-out that moves silently makes a lock unsafe.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ DRIFT = 1.01
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Lease timing, all in seconds.
+    """Lease timing, all in seconds. The first three are client-go's lease duration, renew deadline and retry period.
 
-    ``lease``: how long a follower waits after it last saw the record change. ``renew``: without a confirmed renewal for this
-    long the gate closes. ``retry``: pause between attempts, and between a leader's renewals. ``request``: time-out of one
-    request. ``kill``: how long killing the driver's session may take. ``write_timeout``: bound on one write of the fence.
-    ``grace``: how long a parked driver stays warm behind a closed gate.
+    ``lease``: how long a follower waits after it last saw the record change. ``renew``: the gate closes when no renewal was confirmed
+    for this long. ``retry``: pause between attempts, and between a leader's renewals. ``request``: time-out of one request. ``kill``:
+    how long killing the driver's session may take. ``write_timeout``: bound on one write of the fence. ``grace``: how long a parked
+    driver stays warm behind a closed gate.
+
+    Raises:
+        SettingsError: a value is not above 0, or an inequality does not hold.
     """
 
     lease: float = 15.0
@@ -70,7 +73,11 @@ PROFILES: Mapping[str, Timings] = {
 
 
 def timings_from(profile: str, overrides: Mapping[str, str]) -> Timings:
-    """The named profile with single values replaced, checked together."""
+    """Returns the named profile with single values replaced, checked together.
+
+    Raises:
+        SettingsError: a name is unknown, a text is no number, or the values do not fit together.
+    """
     if profile not in PROFILES:
         raise SettingsError(
             f"unknown profile {profile!r}", where="--profile", remedy=f"Choose one of {', '.join(PROFILES)}"

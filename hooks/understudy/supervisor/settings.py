@@ -88,29 +88,15 @@ class RunSettings:
             digest.update(part.encode() + b"\0")
         return digest.hexdigest()[:12]
 
+    # Single options, as other modules of this package read them.
+
     @property
     def scratch(self) -> str:
         return self.storage.scratch
 
     @property
-    def rehearse(self) -> str:
-        return self.rehearsal.mode
-
-    @property
     def rehearse_rounds(self) -> int:
         return self.rehearsal.rounds
-
-    @property
-    def rehearse_every(self) -> float:
-        return self.rehearsal.every
-
-    @property
-    def rehearse_rows(self) -> int:
-        return self.rehearsal.rows
-
-    @property
-    def rehearse_bytes(self) -> int:
-        return self.rehearsal.bytes
 
     @property
     def standby_executors(self) -> int:
@@ -139,7 +125,3 @@ class RunSettings:
     @property
     def restart_window(self) -> float:
         return self.restart.window
-
-    @property
-    def tune(self) -> bool:
-        return self.spark.tune
