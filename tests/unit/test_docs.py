@@ -123,6 +123,12 @@ def test_what_the_readme_tells_an_ordinary_user_to_run_can_be_run_by_one() -> No
         assert place.is_relative_to(Path.home()), f"understudy {command}{words}: {place} is not for everybody to write"
 
 
+@every_page
+def test_every_command_line_of_understudy_is_accepted(page: Path) -> None:
+    for command, words in re.findall(r"^ {4,}(?:\.venv/bin/)?understudy ([a-z]+)(.*)$", _text(page), re.MULTILINE):
+        _group().commands[command].make_context(command, shlex.split(words, comments=True))
+
+
 def test_the_readme_is_one_screen() -> None:
     assert len(_text(HOUSE / "README.md").splitlines()) <= 80
 
