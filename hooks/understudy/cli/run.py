@@ -116,7 +116,7 @@ def run(
     config = Config.of(options)
     settings = _resolved(config, Path(script), tuple(arguments), tuple(submit))
     listen = config.probes.listen
-    if not listen and settings.in_cluster:
+    if not listen and settings.on_kubernetes:
         listen = "[::]:8080"  # the pod's own network namespace; a NetworkPolicy says who may
     address = _address(listen) if listen else None
     os.environ["JAVA_HOME"] = str(find_java().home)

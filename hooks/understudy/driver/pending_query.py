@@ -163,7 +163,7 @@ class KeptId:
 
 
 def declare(
-    writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str, *, in_cluster: bool = False
+    writer: DataStreamWriter, path: str | None, table: str | None, given_checkpoints: str, *, share_a_disk: bool = True
 ) -> PendingQuery:
     """Capture what has to be known about a query before it starts.
 
@@ -178,7 +178,7 @@ def declare(
     query = PendingQuery(writer, path, table, sink, None, snapshot)
     if location is not None:
         query.checkpoint = query.qualified(location)
-        if in_cluster:
+        if not share_a_disk:
             refuse_private(location, query.checkpoint)
     return query
 

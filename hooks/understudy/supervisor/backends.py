@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
     """Raises ``SettingsError``, ``DocumentError``, and what ``ApiServer.connect`` raises."""
-    return await in_a_pod(settings, log) if settings.in_cluster else on_one_machine(settings, log)
+    return await in_a_pod(settings, log) if settings.on_kubernetes else on_one_machine(settings, log)
 
 
 def on_one_machine(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:

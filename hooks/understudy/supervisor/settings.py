@@ -52,7 +52,7 @@ class RunSettings:
                 where="--job-id",
                 remedy="Name the job for what it computes",
             )
-        if self.in_cluster and self.timings.lease != int(self.timings.lease):
+        if self.on_kubernetes and self.timings.lease != int(self.timings.lease):
             raise SettingsError(
                 f"{self.timings.lease} s cannot be written into a Kubernetes lock, which holds whole seconds",
                 where="--timing lease",
@@ -62,13 +62,19 @@ class RunSettings:
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
 
     @property
-    def in_cluster(self) -> bool:
+    def on_kubernetes(self) -> bool:
+        """Whether an API server keeps the lock and the documents, and each replica is a pod."""
         return self.lock_kind != "file"
+
+    @property
+    def share_a_disk(self) -> bool:
+        """Whether all replicas run on one machine, and so read what one of them writes to its disk."""
+        return self.lock_kind == "file"
 
     @property
     def checkpoint_base(self) -> str:
         """Where a query without a checkpoint location gets one; empty where replicas share no place, so that each has to name one."""
-        if self.storage.checkpoints or self.in_cluster:
+        if self.storage.checkpoints or not self.share_a_disk:
             return self.storage.checkpoints
         return str(self.home / "checkpoints" / self.job)
 

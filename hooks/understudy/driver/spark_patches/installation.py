@@ -19,8 +19,8 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
         analyse(writer)
         if spec.spark.tune:
             tune(writer._spark)  # noqa: SLF001
-        in_cluster = spec.lock_kind != "file"
-        return driver.starts.start(declare(writer, path, table, spec.checkpoints, in_cluster=in_cluster))
+        share_a_disk = spec.lock_kind == "file"  # replicas on one machine
+        return driver.starts.start(declare(writer, path, table, spec.checkpoints, share_a_disk=share_a_disk))
 
     def remember(frame: DataFrame) -> None:
         if driver.gate_client.stands_by:  # a leader's frames may become stale, as in Spark
