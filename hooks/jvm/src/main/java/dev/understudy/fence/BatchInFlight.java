@@ -25,8 +25,9 @@ final class BatchInFlight {
   }
 
   private final Search search;
-  private final AtomicLong batch =
-      new AtomicLong(NONE); // own lock-free: a claim may be waiting for the network
+
+  /** Without a lock: a claim may be waiting for the network. */
+  private final AtomicLong batch = new AtomicLong(NONE);
 
   /** Null while the sink is gated. Guarded by {@code this}, like what follows. */
   private ActivityPage page;

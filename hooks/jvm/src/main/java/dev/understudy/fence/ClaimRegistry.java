@@ -91,8 +91,8 @@ final class ClaimRegistry {
     if (root != null) {
       return root;
     }
-    ClaimedDirectory made =
-        ClaimedDirectory.of(key, files, conf, clients); // not under the lock: it may ask the store
+    // not under the lock: it may ask the store
+    ClaimedDirectory made = ClaimedDirectory.of(key, files, conf, clients);
     synchronized (this) {
       ClaimedDirectory first = known.putIfAbsent(key, made);
       outputs.remove(key); // written to before by a batch writer, perhaps

@@ -34,10 +34,8 @@ enum Failure {
           || each instanceof UnknownHostException) {
         return NOT_DONE; // a connection that was made and broke is a plain SocketException
       }
-      late |=
-          each
-              instanceof
-              SocketTimeoutException; // S3A's for a call that took too long is one of these
+      // S3A's exception for a call that took too long is one of these
+      late |= each instanceof SocketTimeoutException;
     }
     return late ? UNANSWERED : of(answered(failure));
   }

@@ -68,11 +68,8 @@ final class Sinks {
           (VoidFunction2<Dataset<Row>, Long>)
               (batch, number) -> {
                 batch.write().mode("append").parquet(target);
-                delta.merge(
-                    batch
-                        .sparkSession()
-                        .read()
-                        .parquet(target)); // not the batch: it would be computed again
+                // not the batch: it would be computed again
+                delta.merge(batch.sparkSession().read().parquet(target));
               });
     } else if (FILES.contains(source)) {
       redirect(writer, source, user, new Path(scratch, "sink"));
