@@ -77,8 +77,9 @@ class ConflictRecovery:
         """Whether ``error`` is a log conflict, and every query that ended on one runs again. Some may run again already."""
         if not is_log_conflict(error):
             return False
-        queries = self.registry.queries()
-        return all(self.recover(each, each.query) for each in queries if each.query and _met_a_conflict(each.query))
+        # Each is read once: another thread that recovers it puts a new query in its place at any moment.
+        ended = [(each, query) for each in self.registry.queries() if (query := each.query) and _met_a_conflict(query)]
+        return all(self.recover(each, query) for each, query in ended)
 
     def watch(self, queries: list[PendingQuery]) -> None:
         """Recover each query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""
