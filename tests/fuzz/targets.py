@@ -14,7 +14,7 @@ from understudy.documents import codec, record
 from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape, Shape
 from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.documents.record import Record
-from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, sight_of
+from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, lock_state_of
 from understudy.errors import DocumentUnreadable, EnvironmentProblem
 from understudy.fencing.claim import standing_claim
 from understudy.ha.job import ENTRY, Job, Status
@@ -51,7 +51,7 @@ def stored_document(data: bytes) -> None:
     except DocumentUnreadable:
         return
     assert record.load("lock", record.dump("lock", found), where="", revision="1") == found
-    if isinstance(sight_of(found.document("lock", "1")), Free):
+    if isinstance(lock_state_of(found.document("lock", "1")), Free):
         assert decode_grant(found.entries[GRANT]).released
 
 
@@ -133,7 +133,7 @@ def kubernetes(shape: Shape, stored: dict[str, Any]) -> Document | str | None:
 def is_no_free_lock(shape: Shape, stored: dict[str, Any]) -> bool:
     """Nothing in ``stored`` is a release of ours, so none of it may look like one."""
     found = kubernetes(shape, stored)
-    return not isinstance(sight_of(found), Free) if isinstance(found, Document) else found in {None, "u/7"}
+    return not isinstance(lock_state_of(found), Free) if isinstance(found, Document) else found in {None, "u/7"}
 
 
 METADATA = {"uid": "u", "resourceVersion": "7"}

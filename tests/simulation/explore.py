@@ -22,7 +22,6 @@ from typing import Any
 
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.core import decide, wakes_at
 from understudy.election.facts import (
     Action,
     Answer,
@@ -45,7 +44,8 @@ from understudy.election.facts import (
     Unseen,
     Write,
 )
-from understudy.election.records import Attempt, sight_of
+from understudy.election.machine import decide, wakes_at
+from understudy.election.records import Attempt, lock_state_of
 
 #: In whole seconds, so that states meet again.
 TIMINGS = Timings(lease=12.0, renew=5.0, retry=2.0, request=2.0, kill=1.0, write_timeout=4.0)
@@ -153,7 +153,7 @@ def _stopping(moment: Moment, number: int) -> Moment:
     """Its driver is buried first, so its gate is closed; then the lock is given back, if it is held."""
     moment = _with(moment, number, replace(moment.actors[number], open_until=moment.now))
     moment = _heard(moment, number, StopAsked())
-    if moment.actors[number].state.tenure is None:
+    if moment.actors[number].state.held_lease is None:
         return moment
     return _heard(moment, number, ReleaseAsked(None))
 
@@ -238,7 +238,7 @@ def _answered(moment: Moment, number: int) -> Moment:
     free = _with(moment, number, replace(actor, request=None))
     match request:
         case Read():
-            return _heard(free, number, Seen(sight_of(moment.lock)))
+            return _heard(free, number, Seen(lock_state_of(moment.lock)))
         case AskFloor():
             return _heard(free, number, FloorIs(moment.granted))
         case Write():
@@ -289,12 +289,12 @@ def key(moment: Moment) -> tuple[Any, ...]:
             return time_of(value)
         if field in _NAMES:
             return names.setdefault(value, len(names))
-        if isinstance(value, Document):  # of its entries a core reads the grant alone, which its sight has decoded
-            sight = sight_of(value)
+        if isinstance(value, Document):  # of its entries a core reads the grant alone, which its lock_state has decoded
+            lock_state = lock_state_of(value)
             return (
                 plain(value.revision, "revision"),
-                type(sight).__name__,
-                sight.epoch,
+                type(lock_state).__name__,
+                lock_state.epoch,
                 plain(value.leader),
                 _nonce(value),
             )

@@ -48,7 +48,7 @@ class Invariants:
     def opened(self, driver: SimulatedDriver) -> None:
         """A gate may have opened just now."""
         replica = driver.pod.replica
-        if replica is not None and replica._elector.view.closes_at is None:
+        if replica is not None and replica._elector.view.gate_deadline is None:
             self.broken.append(f"the gate of {driver.process.name} opens, and its elector holds no grant")
         if self.restored or not driver.open:
             return

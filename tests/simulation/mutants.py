@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "a leader that cannot renew parks",
-        ("unrenewed-leader-parks", Instead('lose(turn, "late")\nreturn')),
+        ("unrenewed-leader-parks", Instead('lose(transition, "late")\nreturn')),
         kinds=_OUTAGE,
         by=5,
     ),
@@ -88,7 +88,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a stopping process never contends",
         ("stopping-ends-the-election", Never()),
-        ("stopping-takes-no-lock", Instead("if state.sight is None or due is None or turn.now < due:")),
+        ("stopping-takes-no-lock", Instead("if state.lock_state is None or due is None or transition.now < due:")),
         ("stopping-gives-back-what-it-acquired", Instead("epoch, stopping = attempt.grant.token_epoch, False")),
         by=133,
     ),
@@ -132,7 +132,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     _mutant(
         "an epoch is above the floor",
-        ("epoch-above-the-floor", Instead("epoch = 1 + state.sight.epoch")),
+        ("epoch-above-the-floor", Instead("epoch = 1 + state.lock_state.epoch")),
         kinds=_HARM,
         by=19,
     ),

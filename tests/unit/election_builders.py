@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, Content, Document, LeaderRecord, Outcome, Unknown, Written, merged
-from understudy.election.core import decide, wakes_at
 from understudy.election.elector import Elector
 from understudy.election.facts import (
     Action,
@@ -38,8 +37,9 @@ from understudy.election.facts import (
     Unseen,
     Write,
 )
+from understudy.election.machine import decide, wakes_at
 from understudy.election.multi import KIND, MultiStore
-from understudy.election.records import GRANT, Attempt, Corrupt, GrantEntry, sight_of
+from understudy.election.records import GRANT, Attempt, Corrupt, GrantEntry, lock_state_of
 from understudy.events import Event, Log
 from understudy.protocol.names import BURIED, LOCK_LABELS
 
@@ -121,7 +121,7 @@ class Lock:
 
     @property
     def epoch(self) -> int:
-        return sight_of(self.standing).epoch
+        return lock_state_of(self.standing).epoch
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ class Replica:
                 if self.cut or self.deaf:
                     return Unseen("no answer")
                 broken = self.lock.unreadable
-                return Seen(Corrupt(self.lock.standing, broken) if broken else sight_of(self.lock.standing))
+                return Seen(Corrupt(self.lock.standing, broken) if broken else lock_state_of(self.lock.standing))
             case AskFloor():
                 return FloorUnknown("no answer") if self.floor is None else FloorIs(self.floor)
             case Write(attempt):

@@ -16,7 +16,7 @@ from understudy.config.timings import Timings
 from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape
 from understudy.documents.model import Content, Document, LeaderRecord
 from understudy.election.facts import ReleaseAsked, Released, Role, StopAsked, Tick
-from understudy.election.records import Free, sight_of
+from understudy.election.records import Free, lock_state_of
 from understudy.errors import SettingsError
 
 
@@ -119,12 +119,12 @@ def test_lease_spec_to_leader_election_record_round_trip() -> None:
 
 def released(replica: Replica) -> Free:
     assert replica.of(Released) == [Released(ok=True)]
-    sight = sight_of(replica.lock.standing)
-    assert isinstance(sight, Free)
+    lock_state = lock_state_of(replica.lock.standing)
+    assert isinstance(lock_state, Free)
     assert replica.lock.standing is not None
     assert replica.lock.standing.leader is not None
     assert (replica.lock.standing.leader.holder, replica.lock.standing.leader.lease_seconds) == ("", 1.0)
-    return sight
+    return lock_state
 
 
 def test_release_acquired_lock_from_no_object() -> None:
@@ -214,9 +214,9 @@ def test_the_state_that_is_looked_at_is_never_half_made() -> None:
     seen = baz.state
     baz.after(TIMINGS.retry)
     assert seen is not baz.state
-    assert seen.tenure is not None
-    assert seen.sight is not None
-    assert seen.tenure.confirmed == seen.sight.document
+    assert seen.held_lease is not None
+    assert seen.lock_state is not None
+    assert seen.held_lease.confirmed == seen.lock_state.document
 
 
 def test_an_object_that_is_no_lease_of_ours_is_no_document() -> None:

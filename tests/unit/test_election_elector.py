@@ -68,8 +68,8 @@ def test_a_candidate_is_granted_and_then_renewed_with_send_times() -> None:
         assert started == member.driver.sent[0]
         assert all(gap == pytest.approx(RETRY, abs=0.01) for gap in gaps)
         assert member.elector.view.role is Role.LEADING
-        assert member.elector.view.closes_at == pytest.approx(member.driver.sent[-1] + RENEW)
-        assert member.elector.view.kills_at == pytest.approx(member.driver.sent[-1] + FAST.kill_after)
+        assert member.elector.view.gate_deadline == pytest.approx(member.driver.sent[-1] + RENEW)
+        assert member.elector.view.kill_deadline == pytest.approx(member.driver.sent[-1] + FAST.kill_after)
 
     virtually(main())
 
@@ -212,7 +212,7 @@ def test_the_view_says_who_leads_since_when_and_why_this_replica_does_not() -> N
 
         assert (view.role, view.leader, view.epoch, view.transitions) == (Role.STANDBY, "a", 1, 0)
         assert view.reason == "a leads with epoch 1"
-        assert (view.closes_at, view.kills_at) == (None, None)
+        assert (view.gate_deadline, view.kill_deadline) == (None, None)
 
     virtually(main())
 

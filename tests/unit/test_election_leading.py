@@ -19,7 +19,6 @@ from tests.unit.election_builders import (
     together,
 )
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
     Hint,
@@ -38,7 +37,8 @@ from understudy.election.facts import (
     Tick,
     Write,
 )
-from understudy.election.records import Attempt, Corrupt, sight_of, view_grant
+from understudy.election.machine import decide
+from understudy.election.records import Attempt, Corrupt, lock_state_of, view_grant
 from understudy.protocol.names import BURIED
 
 LEASE, RENEW, RETRY = TIMINGS.lease, TIMINGS.renew, TIMINGS.retry
@@ -87,8 +87,8 @@ def test_deadlines_are_counted_from_when_a_renewal_was_sent_not_from_its_answer(
     state, actions = decide(state, Answer(attempt, Written(as_sent(attempt))), 1003.9)
 
     assert actions == (Renewed(1002.0),)
-    assert state.closes_at == 1002.0 + RENEW
-    assert state.kills_at == 1002.0 + RENEW + RETRY + TIMINGS.request
+    assert state.gate_deadline == 1002.0 + RENEW
+    assert state.kill_deadline == 1002.0 + RENEW + RETRY + TIMINGS.request
 
 
 def test_a_leader_reads_nothing_as_long_as_its_renewals_are_answered() -> None:
@@ -300,7 +300,7 @@ def test_a_renewal_without_an_answer_keeps_the_old_deadline() -> None:
     state, attempt = sent_renewal(leading(), 1002.0)
     state, actions = decide(state, Answer(attempt, Unknown("reset")), 1002.1)
 
-    assert state.closes_at == 1000.0 + RENEW
+    assert state.gate_deadline == 1000.0 + RENEW
     assert state.role is Role.LEADING
     assert not any(isinstance(action, Renewed | Lost) for action in actions)
 
@@ -504,7 +504,7 @@ def test_an_answer_to_a_write_of_a_lost_grant_does_not_bring_it_back() -> None:
     state, actions = decide(state, Answer(attempt, Written(as_sent(attempt))), 1000.1 + RENEW)
 
     assert actions == ()
-    assert state.tenure is None
+    assert state.held_lease is None
 
 
 # --- releasing --------------------------------------------------------------------------------------------------------
@@ -655,13 +655,13 @@ def test_a_write_that_landed_before_the_lock_was_buried_does_not_bring_it_back()
 def test_a_lock_that_was_made_again_in_time_but_seen_so_only_after_the_deadline_is_lost() -> None:
     """A create wins on any absence. Another may have led and its lock been deleted, too, before a delayed one landed."""
     state, _ = decide(replace(leading().state, hint=Hint(None)), Tick(), 1001.0)  # the watch says that it is gone
-    state, actions = decide(state, Seen(sight_of(None)), 1001.1)
+    state, actions = decide(state, Seen(lock_state_of(None)), 1001.1)
     write = next(action for action in actions if isinstance(action, Write))
     assert write.attempt.seen is None
     create = write.attempt.sealed("n", "t")
     state, _ = decide(state, Answer(create, Unknown("no answer")), 1003.1)
-    in_time, _ = decide(state, Seen(sight_of(as_sent(create))), 1000.0 + RENEW - 0.1)
-    late, actions = decide(state, Seen(sight_of(as_sent(create))), 1000.0 + RENEW + 0.1)
+    in_time, _ = decide(state, Seen(lock_state_of(as_sent(create))), 1000.0 + RENEW - 0.1)
+    late, actions = decide(state, Seen(lock_state_of(as_sent(create))), 1000.0 + RENEW + 0.1)
 
     assert in_time.role is Role.LEADING
     assert late.role is Role.LOST

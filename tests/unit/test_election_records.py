@@ -23,8 +23,8 @@ from understudy.election.records import (
     Held,
     Unwritten,
     decode_grant,
+    lock_state_of,
     same_record,
-    sight_of,
 )
 from understudy.errors import DocumentUnreadable
 from understudy.protocol.token import Token
@@ -52,8 +52,8 @@ def test_a_grant_is_read_as_it_was_written(grant: GrantEntry) -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.text(max_size=200))
 def test_no_text_that_is_not_a_grant_makes_a_lock_free(text: str) -> None:
-    assert isinstance(sight_of(document(text, leader())), Corrupt)
-    assert isinstance(sight_of(document(text)), Corrupt)
+    assert isinstance(lock_state_of(document(text, leader())), Corrupt)
+    assert isinstance(lock_state_of(document(text)), Corrupt)
 
 
 @settings(deadline=None, max_examples=50)
@@ -78,57 +78,57 @@ def test_a_grant_with_any_field_amiss_is_unreadable_or_whole(body: dict[str, obj
 def test_a_grant_of_a_newer_version_is_unreadable_rather_than_half_understood() -> None:
     body = {"token_epoch": 7, "holder": "b", "nonce": "n", "released": True, "successor": None}
 
-    assert isinstance(sight_of(document(codec.encode(GRANT, 2, body), leader(""))), Corrupt)
+    assert isinstance(lock_state_of(document(codec.encode(GRANT, 2, body), leader(""))), Corrupt)
 
 
 def test_a_missing_document_and_one_without_content_are_unwritten() -> None:
-    assert sight_of(None) == Unwritten(None)
-    assert sight_of(document()) == Unwritten(document())
+    assert lock_state_of(None) == Unwritten(None)
+    assert lock_state_of(document()) == Unwritten(document())
 
 
 def test_a_released_lock_is_free_and_names_its_successor() -> None:
     seen = released("b", 7, successor="c")
 
-    assert sight_of(seen) == Free(seen, 7, "c")
+    assert lock_state_of(seen) == Free(seen, 7, "c")
 
 
 def test_a_held_lock_lasts_as_long_as_its_own_record_says() -> None:
     seen = held("b", 7, lease=42.0)
 
-    assert sight_of(seen) == Held(seen, 7, "b", 42.0)
+    assert lock_state_of(seen) == Held(seen, 7, "b", 42.0)
 
 
 def test_a_client_go_holder_without_our_entry_holds_the_lock() -> None:
     seen = document(None, leader("client-go"))
 
-    assert sight_of(seen) == Held(seen, 0, "client-go", 15.0)
+    assert lock_state_of(seen) == Held(seen, 0, "client-go", 15.0)
 
 
 def test_a_client_go_holder_that_left_our_released_entry_holds_the_lock_and_our_epoch_counts() -> None:
     seen = document(GrantEntry(7, "b", "n", released=True), leader("client-go"))
 
-    assert sight_of(seen) == Held(seen, 7, "client-go", 15.0)
+    assert lock_state_of(seen) == Held(seen, 7, "client-go", 15.0)
 
 
 def test_a_blanked_holder_over_a_grant_nobody_released_is_still_held() -> None:
     seen = document(GrantEntry(7, "b", "n"), leader("", lease=1.0))
 
-    assert sight_of(seen) == Held(seen, 7, "b", 60.0)
+    assert lock_state_of(seen) == Held(seen, 7, "b", 60.0)
 
 
 def test_a_grant_without_a_leader_record_is_not_free() -> None:
-    assert isinstance(sight_of(document(GrantEntry(7, "b", "n", released=True))), Corrupt)
+    assert isinstance(lock_state_of(document(GrantEntry(7, "b", "n", released=True))), Corrupt)
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
 def test_a_lease_nobody_can_wait_for_is_not_free(seconds: float) -> None:
-    assert isinstance(sight_of(held(lease=seconds)), Corrupt)
+    assert isinstance(lock_state_of(held(lease=seconds)), Corrupt)
 
 
 def test_a_tombstone_is_neither_free_nor_held_and_keeps_its_epoch() -> None:
     seen = replace(released("b", 7), labels={"understudy.dev/buried": "true"})
 
-    assert sight_of(seen) == Buried(seen, 7)
+    assert lock_state_of(seen) == Buried(seen, 7)
 
 
 def _attempt() -> Attempt:

@@ -42,7 +42,7 @@ GIVEN_UP_EVENTS = frozenset({"begins-afresh", "begins-again", "rests", "unnoted"
 #: Definitions of such names that are left. Only ever to lose entries.
 LEFT: Mapping[str, frozenset[str]] = {
     "hooks/understudy/supervisor": frozenset({"workspace"}),
-    "hooks/understudy/election": frozenset("Sight Tenure blind closes_at core facts floor kills_at turn".split()),
+    "hooks/understudy/election": frozenset("facts floor".split()),
     "infra": frozenset({"declared", "rules"}),
 }
 

@@ -28,7 +28,7 @@ LONGER_TESTS: dict[str, int] = {
     "tests/spark/test_fence_s3a.py": 618,
     "tests/unit/election_builders.py": 467,
     "tests/unit/test_claim.py": 451,
-    "tests/unit/test_election_core.py": 650,
+    "tests/unit/test_election_machine.py": 650,
     "tests/unit/test_election_elector.py": 518,
     "tests/unit/test_election_leading.py": 669,
     "tests/unit/test_job_store.py": 425,

@@ -10,7 +10,7 @@ from tests.unit.election_builders import FAST, NAME, Call, Member, Wire, join, v
 from understudy.documents.model import Outcome
 from understudy.election.facts import Role
 from understudy.election.multi import MultiStore
-from understudy.election.records import Free, Held, sight_of
+from understudy.election.records import Free, Held, lock_state_of
 
 
 class Fleet:
@@ -31,8 +31,8 @@ class Fleet:
     async def holders(self) -> list[str]:
         found = []
         for server in (self.first, self.second):
-            sight = sight_of(await MemoryDocumentStore(server).read(NAME))
-            found.append(sight.holder if isinstance(sight, Held) else "")
+            lock_state = lock_state_of(await MemoryDocumentStore(server).read(NAME))
+            found.append(lock_state.holder if isinstance(lock_state, Held) else "")
         return found
 
 
@@ -147,8 +147,8 @@ def test_a_first_half_won_in_vain_is_given_back() -> None:
 
         new.second.write = too_late
         await asyncio.sleep(FAST.retry)
-        assert isinstance(sight_of(await MemoryDocumentStore(fleet.first).read(NAME)), Free)
-        assert isinstance(sight_of(await taken.read(NAME)), Held)
+        assert isinstance(lock_state_of(await MemoryDocumentStore(fleet.first).read(NAME)), Free)
+        assert isinstance(lock_state_of(await taken.read(NAME)), Held)
         assert new.role() is not Role.LEADING
 
     virtually(run())

@@ -16,7 +16,7 @@ from tests.fuzz.targets import CLAIM, JOB, METADATA, REPLICA, is_no_free_lock, k
 from understudy.documents import codec
 from understudy.documents.kubernetes import ConfigMapShape, LeaseShape
 from understudy.documents.model import Content, Document
-from understudy.election.records import Free, sight_of
+from understudy.election.records import Free, lock_state_of
 from understudy.errors import DocumentUnreadable
 from understudy.fencing.claim import standing_claim
 from understudy.ha.job import ENTRY, Job, Status
@@ -129,7 +129,7 @@ def test_an_annotation_is_a_leader_record_or_unreadable(text: str) -> None:
     found = kubernetes(ConfigMapShape(), {"metadata": {**METADATA, "annotations": {LEADER_ANNOTATION: text}}})
     if isinstance(found, Document):
         assert found.leader is not None
-        assert not isinstance(sight_of(found), Free)
+        assert not isinstance(lock_state_of(found), Free)
     else:
         assert found == "u/7"
 

@@ -19,7 +19,7 @@ from understudy.clock import Clock
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, DocumentStore, Outcome, Unknown, Written
 from understudy.documents.settle import shell
-from understudy.election import core
+from understudy.election import machine
 from understudy.election.facts import (
     Action,
     Answer,
@@ -50,7 +50,7 @@ from understudy.election.facts import (
     Unseen,
     Write,
 )
-from understudy.election.records import Attempt, Corrupt, Free, Held, sight_of, view_grant
+from understudy.election.records import Attempt, Corrupt, Free, Held, lock_state_of, view_grant
 from understudy.errors import DocumentError, DocumentUnreadable
 from understudy.events import Log
 
@@ -142,23 +142,23 @@ class Elector:
     @property
     def view(self) -> ElectionView:
         state = self._state
-        document = None if state.sight is None else state.sight.document
+        document = None if state.lock_state is None else state.lock_state.document
         grant = view_grant(document)
-        leads = state.tenure is not None
+        leads = state.held_lease is not None
         return ElectionView(
             role=state.role,
-            leader=state.sight.holder if isinstance(state.sight, Held) else None,
-            epoch=0 if state.sight is None else state.sight.epoch,
+            leader=state.lock_state.holder if isinstance(state.lock_state, Held) else None,
+            epoch=0 if state.lock_state is None else state.lock_state.epoch,
             transitions=0 if document is None or document.leader is None else document.leader.transitions,
-            released=isinstance(state.sight, Free),
-            successor=state.sight.successor if isinstance(state.sight, Free) else None,
+            released=isinstance(state.lock_state, Free),
+            successor=state.lock_state.successor if isinstance(state.lock_state, Free) else None,
             generation="" if grant is None else grant.generation,
             workload="" if grant is None else grant.workload,
             seen_at=state.changed_at,
             revision=None if document is None else document.revision,
             reason=state.reason,
-            closes_at=state.closes_at if leads else None,
-            kills_at=state.kills_at if leads else None,
+            gate_deadline=state.gate_deadline if leads else None,
+            kill_deadline=state.kill_deadline if leads else None,
         )
 
     def evidence(self, holder: str) -> None:
@@ -178,7 +178,7 @@ class Elector:
 
         False if it was not held, is not any more, or nobody answered within ``renew`` seconds: the lease then runs out.
         """
-        if not self._running or self._state.tenure is None:
+        if not self._running or self._state.held_lease is None:
             return False
         return await self._asked(self._releases, ReleaseAsked(successor))
 
@@ -187,7 +187,7 @@ class Elector:
 
         ``None`` if that could not be done before the own deadline: the grant is lost then, and the candidate told so.
         """
-        if not self._running or self._state.tenure is None:
+        if not self._running or self._state.held_lease is None:
             return None
         return await self._asked(self._raises, RaiseAsked(epoch))
 
@@ -211,7 +211,7 @@ class Elector:
                 answer.set_result(result)
 
     def _hear(self, observation: Observation) -> None:
-        self._state, actions = core.decide(self._state, observation, self._clock.now())
+        self._state, actions = machine.decide(self._state, observation, self._clock.now())
         for action in actions:
             self._do(action)
 
@@ -220,7 +220,7 @@ class Elector:
         if not self._inbox.empty():
             await asyncio.sleep(0)  # others run, too, while observations pour in
             return self._inbox.get_nowait()
-        deadline, poll = core.wakes_at(self._state)
+        deadline, poll = machine.wakes_at(self._state)
         until = min(deadline, poll + self._jitter() * _SPREAD * self._timings.retry)
         if until == float("inf"):
             return await self._inbox.get()
@@ -294,7 +294,7 @@ class Elector:
         observation: Observation
         try:
             document = await self._within(self._timings.request, lambda: self._store.read(self._name))
-            observation = Seen(sight_of(document))
+            observation = Seen(lock_state_of(document))
         except DocumentUnreadable as error:
             # guard: unreadable-is-not-free
             observation = Seen(self._corrupt(error))

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from understudy.config.timings import Timings
 from understudy.documents.model import Document, Outcome
-from understudy.election.records import Attempt, Corrupt, Sight
+from understudy.election.records import Attempt, Corrupt, LockState
 
 
 class Role(StrEnum):
@@ -47,7 +47,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenure:
+class HeldLease:
     """A grant this process holds. ``confirmed`` is the revision that was last certainly its own; ``confirmed_at`` is when that
     write was *sent*, for everyone else may count from then.
     """
@@ -70,7 +70,7 @@ class Release:
 class State:
     """Everything the core remembers.
 
-    ``sight`` is the one view decisions are made on, with its compare-and-set token inside. ``changed_at`` is when *this*
+    ``lock_state`` is the one view decisions are made on, with its compare-and-set token inside. ``changed_at`` is when *this*
     process saw that record change, or could read it again after an outage of its own. ``next_at`` is when to read (a standby)
     or write (a leader) next, ``not_before`` when to contend again after a failed attempt. ``pending`` are writes nobody
     answered and that may still land. ``highest`` is the highest epoch ever seen or heard of here, ``lease`` the longest lease of a
@@ -81,7 +81,7 @@ class State:
     role: Role = Role.STANDBY
     ready: bool = False
     stopping: bool = False
-    sight: Sight | None = None
+    lock_state: LockState | None = None
     changed_at: float = 0.0
     read_at: float | None = None
     read_failed: bool = False
@@ -95,7 +95,7 @@ class State:
     lease: float = 0.0
     floor: int = 0
     pending: tuple[Attempt, ...] = ()
-    tenure: Tenure | None = None
+    held_lease: HeldLease | None = None
     lost_at: float = 0.0
     reason: str = ""
     unreachable: bool = False
@@ -106,14 +106,16 @@ class State:
         return max(self.highest, self.floor)
 
     @property
-    def closes_at(self) -> float:
+    def gate_deadline(self) -> float:
         """When the gate closes; in the past for whoever holds nothing."""
-        return float("-inf") if self.tenure is None else self.tenure.confirmed_at + self.rules.timings.renew
+        return float("-inf") if self.held_lease is None else self.held_lease.confirmed_at + self.rules.timings.renew
 
     @property
-    def kills_at(self) -> float:
+    def kill_deadline(self) -> float:
         """When a timer elsewhere kills the driver's session unless it is parked. Known here, done there."""
-        return float("-inf") if self.tenure is None else self.tenure.confirmed_at + self.rules.timings.kill_after
+        return (
+            float("-inf") if self.held_lease is None else self.held_lease.confirmed_at + self.rules.timings.kill_after
+        )
 
 
 # --- observations -----------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    sight: Sight
+    lock_state: LockState
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +279,7 @@ class ElectionView:
     """What this replica knows of the election: of the lock as it last saw it, and of itself.
 
     ``leader`` is ``None`` for a free or unreadable lock. ``seen_at`` is when the record was seen to change, in seconds of the
-    elector's clock. ``closes_at`` and ``kills_at`` are the own deadlines, ``None`` for whoever holds nothing.
+    elector's clock. ``gate_deadline`` and ``kill_deadline`` are the own deadlines, ``None`` for whoever holds nothing.
     """
 
     role: Role
@@ -291,5 +293,5 @@ class ElectionView:
     seen_at: float
     revision: str | None
     reason: str
-    closes_at: float | None
-    kills_at: float | None
+    gate_deadline: float | None
+    kill_deadline: float | None

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from understudy.documents.model import Conflict, Document, LeaderRecord, Unknown, Written
 from understudy.election import leading
-from understudy.election.facts import AskFloor, Awaited, Grant, Granted, Renewed, Role, State, Tenure
+from understudy.election.facts import AskFloor, Awaited, Grant, Granted, HeldLease, Renewed, Role, State
 from understudy.election.records import (
     EPOCH_MAX,
     Attempt,
@@ -15,12 +15,12 @@ from understudy.election.records import (
     Free,
     GrantEntry,
     Held,
-    Sight,
+    LockState,
     Unwritten,
+    lock_state_of,
     same_revision,
-    sight_of,
 )
-from understudy.election.turn import Turn, blind
+from understudy.election.transition import Transition, staleness_limit
 
 
 def contends_at(state: State) -> float | None:
@@ -33,7 +33,7 @@ def contends_at(state: State) -> float | None:
     """
     retry = state.rules.timings.retry
     unready = 0.0 if state.ready else retry
-    match state.sight:
+    match state.lock_state:
         # guard: lost-lock-is-taken-again
         case None | Corrupt() | Buried():
             return None
@@ -67,13 +67,13 @@ def _outdated(state: State) -> bool:
     A client-go holder without a grant of ours has no epoch.
     """
     # guard: outdated-record-names-no-leader
-    return isinstance(state.sight, Held | Free) and 0 < state.sight.epoch < state.highest
+    return isinstance(state.lock_state, Held | Free) and 0 < state.lock_state.epoch < state.highest
 
 
 def _longest_lease(state: State) -> float:
     """The record's or our own, whichever is longer: whoever leads may be of another profile than a backup's holder."""
-    named = state.sight.lease_seconds if isinstance(state.sight, Held) else 0.0
-    named = state.lease if isinstance(state.sight, Unwritten) else named
+    named = state.lock_state.lease_seconds if isinstance(state.lock_state, Held) else 0.0
+    named = state.lease if isinstance(state.lock_state, Unwritten) else named
     return max(named, state.rules.timings.lease)
 
 
@@ -83,151 +83,156 @@ def needs_reading(state: State) -> bool:
     After an outage that hit everyone the leader must get its chance to renew first. A released lock and a dead holder need no
     clock, and the compare-and-set says whether they are still so.
     """
-    if isinstance(state.sight, Unwritten):
+    if isinstance(state.lock_state, Unwritten):
         return state.granted > 0
     # guard: lease-is-over-only-when-read-after
-    return _outdated(state) or (isinstance(state.sight, Held) and state.sight.holder not in dict(state.dead))
+    return _outdated(state) or (isinstance(state.lock_state, Held) and state.lock_state.holder not in dict(state.dead))
 
 
-def stand_by(turn: Turn) -> None:
-    state = turn.state
+def stand_by(transition: Transition) -> None:
+    state = transition.state
     due = contends_at(state)
-    ripe = due is not None and turn.now >= max(due, state.not_before) and state.role is not Role.LOST
-    if ripe and (not needs_reading(state) or _confirmed(state, turn.now, due)):
-        turn.put(role=Role.CONTENDING, awaited=Awaited.FLOOR)
-        turn.do(AskFloor())
+    ripe = due is not None and transition.now >= max(due, state.not_before) and state.role is not Role.LOST
+    if ripe and (not needs_reading(state) or _confirmed(state, transition.now, due)):
+        transition.put(role=Role.CONTENDING, awaited=Awaited.FLOOR)
+        transition.do(AskFloor())
         return
     if state.role is Role.CONTENDING:
-        turn.put(role=Role.STANDBY)
-    if turn.hinted or turn.now >= state.next_at or (ripe and not state.read_failed):
-        turn.read()
-    elif due is None or turn.now < due:
-        _explain(turn)
+        transition.put(role=Role.STANDBY)
+    if transition.hinted or transition.now >= state.next_at or (ripe and not state.read_failed):
+        transition.read()
+    elif due is None or transition.now < due:
+        _explain(transition)
 
 
 def _confirmed(state: State, now: float, due: float | None) -> bool:
     """Whether the lease was seen to be over: read unchanged after its end, and just now."""
     seen = (
-        state.read_at is not None and due is not None and due <= state.read_at and now - state.read_at <= blind(state)
+        state.read_at is not None
+        and due is not None
+        and due <= state.read_at
+        and now - state.read_at <= staleness_limit(state)
     )
     return seen and not state.read_failed
 
 
-def _explain(turn: Turn) -> None:
-    match turn.state.sight:
+def _explain(transition: Transition) -> None:
+    match transition.state.lock_state:
         case None:
             return
-        case Held(_, epoch) | Free(_, epoch) if _outdated(turn.state):
-            turn.because(
+        case Held(_, epoch) | Free(_, epoch) if _outdated(transition.state):
+            transition.because(
                 "waiting",
-                f"the lock says epoch {epoch}, but epoch {turn.state.highest} was granted: its leader, or a lease, is waited for",
+                f"the lock says epoch {epoch}, but epoch {transition.state.highest} was granted: its leader, or a lease, is waited for",
                 epoch=epoch,
             )
         case Held(_, epoch, holder):
-            turn.because("standing-by", f"{holder} leads with epoch {epoch}", epoch=epoch, leader=holder)
+            transition.because("standing-by", f"{holder} leads with epoch {epoch}", epoch=epoch, leader=holder)
         case Free(_, epoch, successor):
-            first = f"; {successor} goes first" if successor not in {None, turn.state.rules.holder} else ""
-            unready = "" if turn.state.ready else "; not rehearsed yet, so others go first"
-            turn.because("waiting", f"the lock was released at epoch {epoch}{first}{unready}", epoch=epoch)
+            first = f"; {successor} goes first" if successor not in {None, transition.state.rules.holder} else ""
+            unready = "" if transition.state.ready else "; not rehearsed yet, so others go first"
+            transition.because("waiting", f"the lock was released at epoch {epoch}{first}{unready}", epoch=epoch)
         case Corrupt(_, cause):
-            turn.because("refused", f"the lock is unreadable, which is not free: {cause}")
+            transition.because("refused", f"the lock is unreadable, which is not free: {cause}")
         case Buried(_, epoch):
-            turn.because("refused", f"the lock was buried at epoch {epoch}: this cluster's data were cleaned up")
-        case Unwritten(document) if turn.state.granted > 0:
+            transition.because("refused", f"the lock was buried at epoch {epoch}: this cluster's data were cleaned up")
+        case Unwritten(document) if transition.state.granted > 0:
             gone = "missing" if document is None else "empty"
-            turn.because(
+            transition.because(
                 "waiting",
-                f"the lock is {gone}, but epoch {turn.state.granted} was granted before: its living holder writes it again, "
+                f"the lock is {gone}, but epoch {transition.state.granted} was granted before: its living holder writes it again, "
                 "else it is taken above that when a lease is over",
-                floor=turn.state.granted,
+                floor=transition.state.granted,
             )
         case Unwritten():
-            if not turn.state.reason:
-                turn.because("waiting", "the lock has no holder yet")
+            if not transition.state.reason:
+                transition.because("waiting", "the lock has no holder yet")
 
 
-def floor_unknown(turn: Turn, cause: str) -> None:
-    turn.put(role=Role.STANDBY, not_before=turn.now + turn.timings.retry)
-    turn.because("waiting", f"not contending, the floor cannot be read: {cause}")
+def floor_unknown(transition: Transition, cause: str) -> None:
+    transition.put(role=Role.STANDBY, not_before=transition.now + transition.timings.retry)
+    transition.because("waiting", f"not contending, the floor cannot be read: {cause}")
 
 
-def contend(turn: Turn, floor: int) -> None:
+def contend(transition: Transition, floor: int) -> None:
     """The floor is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
-    turn.put(role=Role.STANDBY)
-    highest = max(floor, turn.state.highest)
-    turn.put(floor=floor)
-    if isinstance(turn.state.sight, Held | Free):
-        turn.put(highest=highest)
-        if _outdated(turn.state):
-            turn.put(next_at=turn.now)  # perhaps only our view is old
-    state = turn.state
+    transition.put(role=Role.STANDBY)
+    highest = max(floor, transition.state.highest)
+    transition.put(floor=floor)
+    if isinstance(transition.state.lock_state, Held | Free):
+        transition.put(highest=highest)
+        if _outdated(transition.state):
+            transition.put(next_at=transition.now)  # perhaps only our view is old
+    state = transition.state
     due = contends_at(state)
     # guard: stopping-takes-no-lock
-    if state.stopping or state.sight is None or due is None or turn.now < due:
+    if state.stopping or state.lock_state is None or due is None or transition.now < due:
         return
     # guard: epoch-above-the-floor
-    epoch = 1 + max(highest, state.sight.epoch)
+    epoch = 1 + max(highest, state.lock_state.epoch)
     if epoch > EPOCH_MAX:
-        turn.put(not_before=turn.now + turn.timings.retry)
-        turn.because("refused", f"no epoch is left above {epoch - 1}")
+        transition.put(not_before=transition.now + transition.timings.retry)
+        transition.because("refused", f"no epoch is left above {epoch - 1}")
     else:
-        old = None if state.sight.document is None else state.sight.document.leader
+        old = None if state.lock_state.document is None else state.lock_state.document.leader
         transitions = 0 if old is None else old.transitions + (old.holder != state.rules.holder)
-        leader = LeaderRecord(state.rules.holder, turn.timings.lease, "", "", transitions)
-        turn.put(role=Role.CONTENDING)
-        turn.write(GrantEntry(epoch, state.rules.holder, ""), leader, acquires=True)
+        leader = LeaderRecord(state.rules.holder, transition.timings.lease, "", "", transitions)
+        transition.put(role=Role.CONTENDING)
+        transition.write(GrantEntry(epoch, state.rules.holder, ""), leader, acquires=True)
 
 
-def answered(turn: Turn, attempt: Attempt, outcome: Written | Conflict | Unknown | Corrupt) -> None:
+def answered(transition: Transition, attempt: Attempt, outcome: Written | Conflict | Unknown | Corrupt) -> None:
     """How a write ended, while no grant is held: an acquire, or a former leader's last write."""
-    if turn.state.role is not Role.LOST:
-        turn.put(role=Role.STANDBY)
+    if transition.state.role is not Role.LOST:
+        transition.put(role=Role.STANDBY)
     match outcome:
         case Unknown(cause):
             # Neither held nor lost. It is settled by a revision past the one seen, or by winning on that one again.
-            turn.unreached(f"whether epoch {attempt.grant.token_epoch} was acquired is not known: {cause}")
-            turn.unsettled(attempt)
-            turn.put(not_before=max(turn.now, attempt.sent_at + turn.timings.retry), next_at=turn.now)
+            transition.unreached(f"whether epoch {attempt.grant.token_epoch} was acquired is not known: {cause}")
+            transition.unsettled(attempt)
+            transition.put(
+                not_before=max(transition.now, attempt.sent_at + transition.timings.retry), next_at=transition.now
+            )
             return
         case Written(document):
-            _acquired(turn, attempt, document)
+            _acquired(transition, attempt, document)
         case Conflict(Document() as current) if attempt.landed_in(current):
-            _acquired(turn, attempt, current)  # a client that retries by itself reports a conflict with itself
+            _acquired(transition, attempt, current)  # a client that retries by itself reports a conflict with itself
         case Conflict(current):
-            _beaten(turn, attempt, sight_of(current))
+            _beaten(transition, attempt, lock_state_of(current))
         case Corrupt():
-            _beaten(turn, attempt, outcome)
+            _beaten(transition, attempt, outcome)
         case _:
             assert_never(outcome)
-    turn.reached()
+    transition.reached()
 
 
-def _beaten(turn: Turn, attempt: Attempt, sight: Sight) -> None:
-    turn.follow(sight)
-    if same_revision(attempt.seen, sight.document):
-        turn.put(not_before=attempt.sent_at + turn.timings.retry)
+def _beaten(transition: Transition, attempt: Attempt, lock_state: LockState) -> None:
+    transition.follow(lock_state)
+    if same_revision(attempt.seen, lock_state.document):
+        transition.put(not_before=attempt.sent_at + transition.timings.retry)
 
 
-def _acquired(turn: Turn, attempt: Attempt, document: Document) -> None:
-    turn.follow(sight_of(document))
+def _acquired(transition: Transition, attempt: Attempt, document: Document) -> None:
+    transition.follow(lock_state_of(document))
     # guard: stopping-gives-back-what-it-acquired
-    epoch, stopping = attempt.grant.token_epoch, turn.state.stopping
-    late = turn.now >= attempt.sent_at + turn.timings.renew
+    epoch, stopping = attempt.grant.token_epoch, transition.state.stopping
+    late = transition.now >= attempt.sent_at + transition.timings.renew
     if not attempt.acquires or (late and not stopping):
         # A former leader's last write, or one whose answer took longer than its own deadline. Nobody was told of this grant, so
         # nobody leads by it: it may be won again at once, with a new epoch.
-        turn.put(pending=(attempt,), not_before=turn.now)
+        transition.put(pending=(attempt,), not_before=transition.now)
         return
-    turn.put(
-        tenure=Tenure(epoch, document, attempt.sent_at),
+    transition.put(
+        held_lease=HeldLease(epoch, document, attempt.sent_at),
         role=Role.LEADING,
-        next_at=attempt.sent_at + turn.timings.retry,
+        next_at=attempt.sent_at + transition.timings.retry,
         pending=(),
         reason="",
     )
     if stopping:
-        leading.release_asked(turn, None)  # it was asked to stop while the request was under way
+        leading.release_asked(transition, None)  # it was asked to stop while the request was under way
         return
-    turn.say("acquired", f"leading from epoch {epoch}", epoch=epoch)
-    grant = Grant(epoch, turn.state.rules.holder, document.revision, attempt.sent_at)
-    turn.do(Granted(grant), Renewed(attempt.sent_at))
+    transition.say("acquired", f"leading from epoch {epoch}", epoch=epoch)
+    grant = Grant(epoch, transition.state.rules.holder, document.revision, attempt.sent_at)
+    transition.do(Granted(grant), Renewed(attempt.sent_at))

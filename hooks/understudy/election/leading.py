@@ -15,230 +15,247 @@ from understudy.election.records import (
     Free,
     GrantEntry,
     Held,
-    Sight,
+    LockState,
     Unwritten,
+    lock_state_of,
     same_record,
     same_revision,
-    sight_of,
 )
-from understudy.election.turn import Turn
+from understudy.election.transition import Transition
 
 
-def release_asked(turn: Turn, successor: str | None) -> None:
-    if turn.state.tenure is None:
-        turn.do(Released(ok=False))
-    elif turn.tenure.release is None:
-        if turn.tenure.raise_to is not None:
-            turn.do(Raised(None))
-        turn.put_tenure(release=Release(successor, turn.now + turn.timings.renew), raise_to=None)
-        turn.put(role=Role.RELEASING, next_at=turn.now)
+def release_asked(transition: Transition, successor: str | None) -> None:
+    if transition.state.held_lease is None:
+        transition.do(Released(ok=False))
+    elif transition.held_lease.release is None:
+        if transition.held_lease.raise_to is not None:
+            transition.do(Raised(None))
+        transition.put_held_lease(release=Release(successor, transition.now + transition.timings.renew), raise_to=None)
+        transition.put(role=Role.RELEASING, next_at=transition.now)
 
 
-def raise_asked(turn: Turn, epoch: int) -> None:
-    if turn.state.tenure is None or turn.tenure.release is not None:
-        turn.do(Raised(None))
-    elif turn.tenure.epoch > epoch:
-        turn.do(Raised(turn.tenure.epoch))
-    elif turn.state.role is not Role.LEADING or epoch >= EPOCH_MAX:
-        turn.put_tenure(raise_to=epoch)
-        lose(turn, f"an epoch above {epoch} is needed and cannot be had")
+def raise_asked(transition: Transition, epoch: int) -> None:
+    if transition.state.held_lease is None or transition.held_lease.release is not None:
+        transition.do(Raised(None))
+    elif transition.held_lease.epoch > epoch:
+        transition.do(Raised(transition.held_lease.epoch))
+    elif transition.state.role is not Role.LEADING or epoch >= EPOCH_MAX:
+        transition.put_held_lease(raise_to=epoch)
+        lose(transition, f"an epoch above {epoch} is needed and cannot be had")
     else:
-        turn.put_tenure(raise_to=max(epoch, turn.tenure.raise_to or 0))
-        turn.put(next_at=turn.now)
+        transition.put_held_lease(raise_to=max(epoch, transition.held_lease.raise_to or 0))
+        transition.put(next_at=transition.now)
 
 
-def deadlines(turn: Turn) -> None:
+def deadlines(transition: Transition) -> None:
     """What time alone decides."""
-    if turn.state.tenure is None:
+    if transition.state.held_lease is None:
         return
-    tenure = turn.tenure
-    if tenure.release is not None:
-        if turn.now >= tenure.release.until:
-            lose(turn, "the release was not answered; the lease will run out by itself")
-    elif turn.state.role is Role.LEADING and turn.now >= turn.state.closes_at:
-        if tenure.raise_to is not None:
-            lose(turn, f"an epoch above {tenure.raise_to} is needed, and the lock did not answer in time")
+    held_lease = transition.held_lease
+    if held_lease.release is not None:
+        if transition.now >= held_lease.release.until:
+            lose(transition, "the release was not answered; the lease will run out by itself")
+    elif transition.state.role is Role.LEADING and transition.now >= transition.state.gate_deadline:
+        if held_lease.raise_to is not None:
+            lose(transition, f"an epoch above {held_lease.raise_to} is needed, and the lock did not answer in time")
             return
         # guard: unrenewed-leader-parks
-        turn.put(role=Role.PARKED)
-        turn.say(
+        transition.put(role=Role.PARKED)
+        transition.say(
             "parked",
-            f"not renewed for {turn.timings.renew:g} s: the gate is closed, and epoch {tenure.epoch} may yet reopen",
-            epoch=tenure.epoch,
+            f"not renewed for {transition.timings.renew:g} s: the gate is closed, and epoch {held_lease.epoch} may yet reopen",
+            epoch=held_lease.epoch,
         )
 
 
-def lead(turn: Turn) -> None:
-    state, tenure = turn.state, turn.tenure
-    if turn.hinted and tenure.release is None:
-        turn.read()
-    elif turn.now < state.next_at:
+def lead(transition: Transition) -> None:
+    state, held_lease = transition.state, transition.held_lease
+    if transition.hinted and held_lease.release is None:
+        transition.read()
+    elif transition.now < state.next_at:
         return
-    elif tenure.settling or not _may_write(turn):
-        turn.put_tenure(settling=False)
-        turn.read()
+    elif held_lease.settling or not _may_write(transition):
+        transition.put_held_lease(settling=False)
+        transition.read()
     else:
-        _write(turn)
+        _write(transition)
 
 
-def _may_write(turn: Turn) -> bool:
+def _may_write(transition: Transition) -> bool:
     """Its own record may always be renewed. Missing or damaged content only while nobody else can have taken the lock."""
-    match turn.state.sight:
+    match transition.state.lock_state:
         case Unwritten():
-            return turn.now < turn.state.closes_at
+            return transition.now < transition.state.gate_deadline
         case Corrupt(document):
-            return document is not None and turn.now < turn.state.closes_at
+            return document is not None and transition.now < transition.state.gate_deadline
         case _:
             return True
 
 
-def _write(turn: Turn) -> None:
-    tenure, rules = turn.tenure, turn.state.rules
-    assert tenure.confirmed.leader is not None
-    leader = replace(tenure.confirmed.leader, holder=rules.holder, lease_seconds=turn.timings.lease)
-    grant = GrantEntry(tenure.epoch, rules.holder, "")
-    if tenure.release is not None:
+def _write(transition: Transition) -> None:
+    held_lease, rules = transition.held_lease, transition.state.rules
+    assert held_lease.confirmed.leader is not None
+    leader = replace(held_lease.confirmed.leader, holder=rules.holder, lease_seconds=transition.timings.lease)
+    grant = GrantEntry(held_lease.epoch, rules.holder, "")
+    if held_lease.release is not None:
         # As client-go releases: a blank holder and one second, so that its electors need not wait either.
         leader = replace(leader, holder="", lease_seconds=1.0)
-        grant = replace(grant, released=True, successor=tenure.release.successor)
-    elif tenure.raise_to is not None:
-        grant = replace(grant, token_epoch=1 + max(tenure.epoch, tenure.raise_to))
-    turn.write(grant, leader, acquires=False)
+        grant = replace(grant, released=True, successor=held_lease.release.successor)
+    elif held_lease.raise_to is not None:
+        grant = replace(grant, token_epoch=1 + max(held_lease.epoch, held_lease.raise_to))
+    transition.write(grant, leader, acquires=False)
 
 
-def unseen(turn: Turn) -> None:
+def unseen(transition: Transition) -> None:
     """Reading fails. Writing may do, so a write that is due is tried next; where none is allowed, reading is, later."""
-    if not _may_write(turn):
-        turn.put(next_at=max(turn.now, turn.state.asked_at + turn.timings.retry))
+    if not _may_write(transition):
+        transition.put(next_at=max(transition.now, transition.state.asked_at + transition.timings.retry))
 
 
-def answered(turn: Turn, attempt: Attempt, outcome: Written | Conflict | Unknown | Corrupt) -> None:
+def answered(transition: Transition, attempt: Attempt, outcome: Written | Conflict | Unknown | Corrupt) -> None:
     match outcome:
         case Unknown(cause):
             # Neither renewed nor lost: the old deadline stands until this is settled.
-            turn.unreached(f"whether the lock was written is not known: {cause}")
-            turn.unsettled(attempt)
-            turn.put_tenure(settling=True)
-            turn.put(next_at=max(turn.now, attempt.sent_at + turn.timings.retry))
+            transition.unreached(f"whether the lock was written is not known: {cause}")
+            transition.unsettled(attempt)
+            transition.put_held_lease(settling=True)
+            transition.put(next_at=max(transition.now, attempt.sent_at + transition.timings.retry))
             return
         case Written(document):
-            _landed(turn, attempt, document)
+            _landed(transition, attempt, document)
         case Conflict(Document() as current) if attempt.landed_in(current):
-            _landed(turn, attempt, current)
+            _landed(transition, attempt, current)
         case Conflict(current):
-            _inspect_refusal(turn, attempt, sight_of(current))
+            _inspect_refusal(transition, attempt, lock_state_of(current))
         case Corrupt():
-            _inspect_refusal(turn, attempt, outcome)
+            _inspect_refusal(transition, attempt, outcome)
         case _:
             assert_never(outcome)
-    turn.reached()
+    transition.reached()
 
 
-def _inspect_refusal(turn: Turn, attempt: Attempt, sight: Sight) -> None:
-    if same_revision(attempt.seen, sight.document):
+def _inspect_refusal(transition: Transition, attempt: Attempt, lock_state: LockState) -> None:
+    if same_revision(attempt.seen, lock_state.document):
         # Refused, and nothing changed: some servers do that. Not at once again.
-        turn.put(next_at=max(turn.now, attempt.sent_at + turn.timings.retry))
-    inspect(turn, sight)
+        transition.put(next_at=max(transition.now, attempt.sent_at + transition.timings.retry))
+    inspect(transition, lock_state)
 
 
-def inspect(turn: Turn, sight: Sight) -> None:
+def inspect(transition: Transition, lock_state: LockState) -> None:
     """What stands there instead of, or beside, what this leader wrote last."""
-    tenure, document, within = turn.tenure, sight.document, turn.now < turn.state.closes_at
-    landed = next((attempt for attempt in turn.state.pending if attempt.landed_in(document)), None)
+    held_lease, document, within = (
+        transition.held_lease,
+        lock_state.document,
+        transition.now < transition.state.gate_deadline,
+    )
+    landed = next((attempt for attempt in transition.state.pending if attempt.landed_in(document)), None)
     if landed is not None and document is not None:
-        _landed(turn, landed, document)
+        _landed(transition, landed, document)
         return
-    own = document is not None and same_record(tenure.confirmed, document)
-    if own and document is not None and (within or same_revision(tenure.confirmed, document)):
+    own = document is not None and same_record(held_lease.confirmed, document)
+    if own and document is not None and (within or same_revision(held_lease.confirmed, document)):
         # Unchanged, or changed by someone who does not contend. Past the deadline only the very revision will do: another
         # leader may have come and gone, and a backup been restored.
-        turn.put(sight=sight)
-        turn.put_tenure(confirmed=document)
+        transition.put(lock_state=lock_state)
+        transition.put_held_lease(confirmed=document)
         return
-    match sight:
+    match lock_state:
         # guard: late-holder-gives-up-a-missing-lock
-        case Unwritten() if not within and tenure.release is None:
+        case Unwritten() if not within and held_lease.release is None:
             # Others may have led meanwhile, or may be about to. As one of them it is taken above the floor, when a lease is over.
-            lose(turn, "the lock is missing or emptied, and it is too late to write it again", sight)
+            lose(transition, "the lock is missing or emptied, and it is too late to write it again", lock_state)
         case Unwritten() | Corrupt():
-            gone = f"unreadable ({sight.cause})" if isinstance(sight, Corrupt) else "missing or emptied"
-            turn.put(sight=sight)
-            turn.put(next_at=turn.now if _may_write(turn) else turn.now + turn.timings.retry)
+            gone = f"unreadable ({lock_state.cause})" if isinstance(lock_state, Corrupt) else "missing or emptied"
+            transition.put(lock_state=lock_state)
+            transition.put(
+                next_at=transition.now if _may_write(transition) else transition.now + transition.timings.retry
+            )
             if within:
-                turn.because("rewriting", f"the lock is {gone}; its live holder writes it again", epoch=tenure.epoch)
+                transition.because(
+                    "rewriting", f"the lock is {gone}; its live holder writes it again", epoch=held_lease.epoch
+                )
             else:
-                turn.because("refused", f"the lock is {gone}, and it is too late to write it again", epoch=tenure.epoch)
-        case Held(_, epoch, holder) if holder != turn.state.rules.holder:
-            lose(turn, f"{holder} holds the lock with epoch {epoch}", sight)
+                transition.because(
+                    "refused", f"the lock is {gone}, and it is too late to write it again", epoch=held_lease.epoch
+                )
+        case Held(_, epoch, holder) if holder != transition.state.rules.holder:
+            lose(transition, f"{holder} holds the lock with epoch {epoch}", lock_state)
         case Held(_, epoch) | Free(_, epoch):
-            lose(turn, f"the lock is at epoch {epoch} by a write that is not this replica's", sight)
+            lose(transition, f"the lock is at epoch {epoch} by a write that is not this replica's", lock_state)
         case Buried():
-            lose(turn, "the lock was buried", sight)
+            lose(transition, "the lock was buried", lock_state)
         case _:
-            assert_never(sight)
+            assert_never(lock_state)
 
 
-def _landed(turn: Turn, attempt: Attempt, document: Document) -> None:
+def _landed(transition: Transition, attempt: Attempt, document: Document) -> None:
     """A create wins on any absence. Known of only after the deadline, it proves nothing: others may have led, and their lock be gone."""
-    if attempt.seen is None and turn.now >= turn.state.closes_at:
-        lose(turn, "the lock was made again too late: others may have led meanwhile", sight_of(document))
+    if attempt.seen is None and transition.now >= transition.state.gate_deadline:
+        lose(transition, "the lock was made again too late: others may have led meanwhile", lock_state_of(document))
     else:
-        _confirmed(turn, attempt, document)
+        _confirmed(transition, attempt, document)
 
 
-def _confirmed(turn: Turn, attempt: Attempt, document: Document) -> None:
+def _confirmed(transition: Transition, attempt: Attempt, document: Document) -> None:
     """``attempt`` stands there as it was sent. Deadlines follow from when it was sent, never from now."""
-    tenure, epoch = turn.tenure, attempt.grant.token_epoch
-    at = max(tenure.confirmed_at, attempt.sent_at)
-    turn.put(
-        sight=sight_of(document),
+    held_lease, epoch = transition.held_lease, attempt.grant.token_epoch
+    at = max(held_lease.confirmed_at, attempt.sent_at)
+    transition.put(
+        lock_state=lock_state_of(document),
         pending=(),  # whatever was sent on an older revision cannot land any more
-        highest=max(turn.state.highest, epoch),
-        next_at=at + turn.timings.retry,
-        tenure=replace(tenure, confirmed=document, confirmed_at=at, epoch=epoch, settling=False),
+        highest=max(transition.state.highest, epoch),
+        next_at=at + transition.timings.retry,
+        held_lease=replace(held_lease, confirmed=document, confirmed_at=at, epoch=epoch, settling=False),
         reason="",
     )
     if attempt.grant.released:
-        _released(turn, attempt.grant)
+        _released(transition, attempt.grant)
         return
-    if tenure.release is not None:
-        turn.put(next_at=turn.now)
+    if held_lease.release is not None:
+        transition.put(next_at=transition.now)
         return
-    if tenure.raise_to is not None and epoch > tenure.raise_to:
-        turn.put_tenure(raise_to=None)
-        turn.say("raised", f"leading with epoch {epoch} from here on", epoch=epoch)
-        turn.do(Raised(epoch))
-    elif tenure.raise_to is not None:
-        turn.put(next_at=turn.now)
-    turn.do(Renewed(at))
-    if turn.state.role is Role.PARKED and turn.now < at + turn.timings.renew:
-        turn.put(role=Role.LEADING)
-        turn.say("reopened", f"the record was unchanged: leading again with epoch {epoch}", epoch=epoch)
+    if held_lease.raise_to is not None and epoch > held_lease.raise_to:
+        transition.put_held_lease(raise_to=None)
+        transition.say("raised", f"leading with epoch {epoch} from here on", epoch=epoch)
+        transition.do(Raised(epoch))
+    elif held_lease.raise_to is not None:
+        transition.put(next_at=transition.now)
+    transition.do(Renewed(at))
+    if transition.state.role is Role.PARKED and transition.now < at + transition.timings.renew:
+        transition.put(role=Role.LEADING)
+        transition.say("reopened", f"the record was unchanged: leading again with epoch {epoch}", epoch=epoch)
 
 
-def _released(turn: Turn, grant: GrantEntry) -> None:
+def _released(transition: Transition, grant: GrantEntry) -> None:
     whom = f"{grant.successor} goes first" if grant.successor else "nobody is named"
-    turn.say(
+    transition.say(
         "released", f"epoch {grant.token_epoch} is over, {whom}", epoch=grant.token_epoch, successor=grant.successor
     )
-    turn.put(tenure=None, role=Role.STANDBY, ready=False, changed_at=turn.now, read_at=turn.now, read_failed=False)
-    turn.do(Released(ok=True))
-
-
-def lose(turn: Turn, reason: str, sight: Sight | None = None) -> None:
-    """The grant is over. A releasing process has no driver left to kill, and only hears that the release failed."""
-    tenure = turn.tenure
-    turn.say("lost", reason, epoch=tenure.epoch)
-    if tenure.raise_to is not None:
-        turn.do(Raised(None))
-    turn.do(Released(ok=False) if tenure.release is not None else Lost(reason))
-    turn.put(
-        tenure=None,
-        role=Role.STANDBY if tenure.release is not None else Role.LOST,
+    transition.put(
+        held_lease=None,
+        role=Role.STANDBY,
         ready=False,
-        lost_at=turn.now,
-        next_at=turn.now,
-        changed_at=turn.now,
+        changed_at=transition.now,
+        read_at=transition.now,
+        read_failed=False,
     )
-    if sight is not None:
-        turn.follow(sight)
+    transition.do(Released(ok=True))
+
+
+def lose(transition: Transition, reason: str, lock_state: LockState | None = None) -> None:
+    """The grant is over. A releasing process has no driver left to kill, and only hears that the release failed."""
+    held_lease = transition.held_lease
+    transition.say("lost", reason, epoch=held_lease.epoch)
+    if held_lease.raise_to is not None:
+        transition.do(Raised(None))
+    transition.do(Released(ok=False) if held_lease.release is not None else Lost(reason))
+    transition.put(
+        held_lease=None,
+        role=Role.STANDBY if held_lease.release is not None else Role.LOST,
+        ready=False,
+        lost_at=transition.now,
+        next_at=transition.now,
+        changed_at=transition.now,
+    )
+    if lock_state is not None:
+        transition.follow(lock_state)

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Outcome, Unknown, Written, conflict
 from understudy.documents.settle import shell
-from understudy.election.records import GRANT, Free, Held, Unwritten, sight_of, view_grant
+from understudy.election.records import GRANT, Free, Held, Unwritten, lock_state_of, view_grant
 from understudy.errors import DocumentError, DocumentUnreadable
 
 KIND = "multi"
@@ -137,7 +137,7 @@ def _seen(one: Document | None, two: Document | None) -> Document | None:
         return None
     grant = view_grant(one)
     ours = one is not None and grant is not None and grant.lock == KIND and _holder(one) in ("", grant.holder)
-    first, second = sight_of(one), sight_of(two)
+    first, second = lock_state_of(one), lock_state_of(two)
     if not ours and isinstance(first, Free) and isinstance(second, Free | Unwritten) and first.epoch > second.epoch:
         shown = one  # the fleet went to ConfigMaps for a while, and the second knows nothing of that
     elif one is None or ours or isinstance(first, Free | Unwritten):
@@ -163,7 +163,7 @@ def _neither(one: Document, two: Document) -> Document:
         lease_seconds=max(one.leader.lease_seconds, two.leader.lease_seconds),
         renewed=f"{one.leader.renewed}{_BETWEEN}{two.leader.renewed}",
     )
-    higher = max((one, two), key=lambda each: sight_of(each).epoch)
+    higher = max((one, two), key=lambda each: lock_state_of(each).epoch)
     return replace(higher, leader=record)
 
 

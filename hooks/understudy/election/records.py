@@ -140,10 +140,10 @@ class Buried:
     epoch: int
 
 
-Sight: TypeAlias = Unwritten | Free | Held | Corrupt | Buried
+LockState: TypeAlias = Unwritten | Free | Held | Corrupt | Buried
 
 
-def sight_of(document: Document | None) -> Sight:
+def lock_state_of(document: Document | None) -> LockState:
     """What ``document`` says about the lock. Never raises, and takes nothing it does not understand for free."""
     if document is None:
         return Unwritten(None)
@@ -189,7 +189,7 @@ def _decoded(text: str, where: str, revision: str) -> tuple[GrantEntry | None, s
 
 
 def view_grant(document: Document | None) -> GrantEntry | None:
-    """The grant in ``document``, for showing; ``None`` if there is none or it cannot be read. Decisions use ``sight_of``."""
+    """The grant in ``document``, for showing; ``None`` if there is none or it cannot be read. Decisions use ``lock_state_of``."""
     return None if document is None else _grant_of(document)[0]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from understudy.documents.model import Document, DocumentStore
-from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, sight_of
+from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, lock_state_of
 from understudy.errors import UnderstudyError
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
@@ -97,7 +97,7 @@ async def read_cluster_status(
     record: Document | None = None
     try:
         record = await lock.read(lock_of(cluster))
-        match sight_of(record):
+        match lock_state_of(record):
             case Held(_, epoch, leader, _):
                 pass
             case Free(_, epoch, _):

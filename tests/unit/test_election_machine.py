@@ -21,7 +21,6 @@ from tests.unit.election_builders import (
     together,
 )
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.core import decide
 from understudy.election.facts import (
     Answer,
     AskFloor,
@@ -40,7 +39,8 @@ from understudy.election.facts import (
     Write,
 )
 from understudy.election.following import contends_at
-from understudy.election.records import EPOCH_MAX, GrantEntry, Held, sight_of, view_grant
+from understudy.election.machine import decide
+from understudy.election.records import EPOCH_MAX, GrantEntry, Held, lock_state_of, view_grant
 
 LEASE, RETRY = TIMINGS.lease, TIMINGS.retry
 
@@ -124,7 +124,7 @@ def test_a_foreign_label_is_no_renewal() -> None:
 def test_whoever_is_beaten_to_it_stands_by_and_says_by_whom() -> None:
     lock = Lock(released("b", 7))
     first, second = following(lock), ready("c", lock)
-    second.state, _ = decide(second.state, Seen(sight_of(released("b", 7))), second.now)  # its view is the older one
+    second.state, _ = decide(second.state, Seen(lock_state_of(released("b", 7))), second.now)  # the older view
     second.hear(FloorIs(0))
 
     assert (first.epochs, second.epochs) == ([8], [])
@@ -456,7 +456,7 @@ def test_an_epoch_that_fits_no_token_is_not_granted() -> None:
 
 def test_a_server_that_refuses_a_standby_without_a_reason_is_not_asked_again_at_once() -> None:
     free = released("b", 7)
-    state, _ = decide(ready().state, Seen(sight_of(free)), 1000.0)
+    state, _ = decide(ready().state, Seen(lock_state_of(free)), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)
     state, actions = decide(state, Answer(write.attempt.sealed("n", "t"), Conflict(free)), 1000.1)
@@ -473,14 +473,14 @@ def test_an_acquire_without_an_answer_is_neither_held_nor_lost() -> None:
     replica = ready("a", Lock(released("b", 7)))
     replica.faults = ["lost-answer"]
     replica.cut = False
-    state, actions = decide(replica.state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, actions = decide(replica.state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, actions = decide(state, FloorIs(0), 1000.0)
     (write,) = actions
     assert isinstance(write, Write)
     state, actions = decide(state, Answer(write.attempt.sealed("n", "t"), Unknown("reset")), 1000.5)
 
     assert not any(isinstance(action, Granted | Lost) for action in actions)
-    assert state.tenure is None
+    assert state.held_lease is None
     assert actions[-1] == Read()
 
 
@@ -531,7 +531,7 @@ def test_a_record_that_names_me_by_a_write_i_never_made_is_somebody_elses() -> N
 
 def test_a_conflict_with_ones_own_write_is_a_success() -> None:
     replica = ready("a", Lock(released("b", 7)))
-    state, _ = decide(replica.state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, _ = decide(replica.state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)
     attempt = write.attempt.sealed("n", "t")
@@ -542,7 +542,7 @@ def test_a_conflict_with_ones_own_write_is_a_success() -> None:
 
 
 def test_a_grant_whose_answer_took_longer_than_its_deadline_is_won_again_before_anyone_is_told() -> None:
-    state, _ = decide(ready().state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)
     attempt = write.attempt.sealed("n", "t")
@@ -562,7 +562,7 @@ def test_the_compare_and_set_is_on_the_very_view_that_was_decided_on() -> None:
     """Patroni lost a lock when something refreshed the token between a decision and its write (its issue 3718)."""
     lock = Lock(released("b", 7, revision="r1"))
     replica = ready("a", lock)
-    state, _ = decide(replica.state, Seen(sight_of(lock.standing)), 1000.0)
+    state, _ = decide(replica.state, Seen(lock_state_of(lock.standing)), 1000.0)
     lock.put(held("c", 8))  # while the floor is being read
     state, _ = decide(state, Hint("r100"), 1000.1)
     state, (write,) = decide(state, FloorIs(7), 1000.2)
@@ -594,7 +594,7 @@ def test_a_stopping_process_never_contends() -> None:
 
 
 def test_one_that_is_asked_to_stop_while_it_reads_the_floor_does_not_write() -> None:
-    state, _ = decide(ready().state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, _ = decide(state, StopAsked(), 1000.0)
     state, actions = decide(state, FloorIs(0), 1000.1)
 
@@ -605,7 +605,7 @@ def test_one_that_is_asked_to_stop_while_it_reads_the_floor_does_not_write() -> 
 def test_one_that_wins_after_it_was_asked_to_stop_gives_the_lock_back_and_tells_nobody() -> None:
     lock = Lock(released("b", 7))
     replica = ready("a", lock)
-    replica.state, _ = decide(replica.state, Seen(sight_of(lock.standing)), 1000.0)
+    replica.state, _ = decide(replica.state, Seen(lock_state_of(lock.standing)), 1000.0)
     replica.state, (write,) = decide(replica.state, FloorIs(0), 1000.0)
     replica.hear(StopAsked())
     assert isinstance(write, Write)
@@ -629,22 +629,22 @@ def test_the_core_never_changes_the_state_it_was_given() -> None:
 
 def test_a_create_of_ones_own_that_landed_late_is_waited_for_as_any_holder_is() -> None:
     """It says that no replica leads by *it*; between the deletion of one lock and its landing another replica may have begun to lead."""
-    state, _ = decide(ready().state, Seen(sight_of(None)), 1000.0)
+    state, _ = decide(ready().state, Seen(lock_state_of(None)), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)
     create = write.attempt.sealed("n", "t")
     state, _ = decide(state, Answer(create, Unknown("no answer")), 1002.0)
-    state, _ = decide(state, Seen(sight_of(as_sent(create))), 1002.0)
+    state, _ = decide(state, Seen(lock_state_of(as_sent(create))), 1002.0)
 
     assert contends_at(state) == 1002.0 + LEASE
 
 
 def test_a_replacement_of_ones_own_that_landed_late_is_taken_over_at_once() -> None:
-    state, _ = decide(ready().state, Seen(sight_of(released("b", 7))), 1000.0)
+    state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, (write,) = decide(state, FloorIs(0), 1000.0)
     assert isinstance(write, Write)
     replacement = write.attempt.sealed("n", "t")
     state, _ = decide(state, Answer(replacement, Unknown("no answer")), 1002.0)
-    state, _ = decide(state, Seen(sight_of(as_sent(replacement, revision="r2"))), 1002.0)
+    state, _ = decide(state, Seen(lock_state_of(as_sent(replacement, revision="r2"))), 1002.0)
 
     assert contends_at(state) == 1002.0

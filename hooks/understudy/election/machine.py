@@ -32,7 +32,7 @@ from understudy.election.facts import (
     Tick,
     Unseen,
 )
-from understudy.election.turn import Turn
+from understudy.election.transition import Transition
 
 #: Evidence of this many holders is remembered: it may arrive before the record that names the holder is seen.
 _REMEMBERED = 16
@@ -40,15 +40,15 @@ _REMEMBERED = 16
 
 def decide(state: State, observation: Observation, now: float) -> tuple[State, tuple[Action, ...]]:
     """The next state, and what to do, in that order. Pure."""
-    turn = Turn(state, now)
+    transition = Transition(state, now)
     match observation:
         case Seen() | Unseen() | FloorIs() | FloorUnknown() | Answer():
-            turn.put(awaited=Awaited.NOTHING)
-            _hear_answer(turn, observation)
+            transition.put(awaited=Awaited.NOTHING)
+            _hear_answer(transition, observation)
         case _:
-            _hear(turn, observation)
-    _go_on(turn)
-    return turn.state, tuple(turn.actions)
+            _hear(transition, observation)
+    _go_on(transition)
+    return transition.state, tuple(transition.actions)
 
 
 def wakes_at(state: State) -> tuple[float, float]:
@@ -59,11 +59,11 @@ def wakes_at(state: State) -> tuple[float, float]:
         case Role.STOPPED:
             return never, never
         case Role.LEADING:
-            return min(state.closes_at, next_at), never
+            return min(state.gate_deadline, next_at), never
         case Role.PARKED:
             return next_at, never
         case Role.RELEASING:
-            release = None if state.tenure is None else state.tenure.release
+            release = None if state.held_lease is None else state.held_lease.release
             return min(never if release is None else release.until, next_at), never
         case Role.LOST:
             return _lost_until(state), next_at
@@ -81,64 +81,68 @@ def _lost_until(state: State) -> float:
     return state.lost_at + state.rules.timings.kill + state.rules.timings.retry
 
 
-def _hear(turn: Turn, heard: Tick | Hint | Ready | Evidence | StopAsked | ReleaseAsked | RaiseAsked) -> None:
-    state = turn.state
+def _hear(
+    transition: Transition, heard: Tick | Hint | Ready | Evidence | StopAsked | ReleaseAsked | RaiseAsked
+) -> None:
+    state = transition.state
     match heard:
         case Tick():
             return
         case Hint():
-            turn.put(hint=heard)
+            transition.put(hint=heard)
         case Ready(ready):
-            turn.put(ready=ready)
+            transition.put(ready=ready)
         case Evidence(holder):
             if holder not in {state.rules.holder, *dict(state.dead)}:
-                turn.put(dead=(*state.dead, (holder, turn.now))[-_REMEMBERED:])
+                transition.put(dead=(*state.dead, (holder, transition.now))[-_REMEMBERED:])
         case StopAsked():
-            turn.put(stopping=True)
+            transition.put(stopping=True)
         case ReleaseAsked(successor):
-            leading.release_asked(turn, successor)
+            leading.release_asked(transition, successor)
         case RaiseAsked(epoch):
-            leading.raise_asked(turn, epoch)
+            leading.raise_asked(transition, epoch)
         case _:
             assert_never(heard)
 
 
-def _hear_answer(turn: Turn, heard: Seen | Unseen | FloorIs | FloorUnknown | Answer) -> None:
-    leads = turn.state.tenure is not None
+def _hear_answer(transition: Transition, heard: Seen | Unseen | FloorIs | FloorUnknown | Answer) -> None:
+    leads = transition.state.held_lease is not None
     match heard:
-        case Seen(sight):
-            turn.reached()
+        case Seen(lock_state):
+            transition.reached()
             if leads:
-                leading.inspect(turn, sight)
+                leading.inspect(transition, lock_state)
             else:
-                turn.follow(sight)
+                transition.follow(lock_state)
         case Unseen(cause):
-            turn.unreached(f"the lock cannot be read: {cause}")
+            transition.unreached(f"the lock cannot be read: {cause}")
             if leads:
-                leading.unseen(turn)
+                leading.unseen(transition)
             else:
-                turn.put(read_failed=True, next_at=max(turn.now, turn.state.asked_at + turn.timings.retry))
+                transition.put(
+                    read_failed=True, next_at=max(transition.now, transition.state.asked_at + transition.timings.retry)
+                )
         case FloorIs(epoch):
-            following.contend(turn, epoch)
+            following.contend(transition, epoch)
         case FloorUnknown(cause):
-            following.floor_unknown(turn, cause)
+            following.floor_unknown(transition, cause)
         case Answer(attempt, outcome):
-            (leading if leads else following).answered(turn, attempt, outcome)
+            (leading if leads else following).answered(transition, attempt, outcome)
         case _:
             assert_never(heard)
 
 
-def _go_on(turn: Turn) -> None:
-    if turn.state.hint is not None and not turn.hinted:
-        turn.put(hint=None)  # known by now; kept any longer it would look like news after the next write
-    leading.deadlines(turn)
-    if turn.state.role is Role.LOST and turn.now >= _lost_until(turn.state):
-        turn.put(role=Role.STANDBY)
-    leads = turn.state.tenure is not None
+def _go_on(transition: Transition) -> None:
+    if transition.state.hint is not None and not transition.hinted:
+        transition.put(hint=None)  # known by now; kept any longer it would look like news after the next write
+    leading.deadlines(transition)
+    if transition.state.role is Role.LOST and transition.now >= _lost_until(transition.state):
+        transition.put(role=Role.STANDBY)
+    leads = transition.state.held_lease is not None
     # guard: stopping-ends-the-election
-    if not leads and turn.state.stopping and turn.state.awaited is not Awaited.WRITE:
+    if not leads and transition.state.stopping and transition.state.awaited is not Awaited.WRITE:
         # A process that stops and contends makes the others wait for a whole lease (Flink 2.3's does).
-        turn.put(role=Role.STOPPED)
-    if turn.state.role is Role.STOPPED or turn.state.awaited is not Awaited.NOTHING:
+        transition.put(role=Role.STOPPED)
+    if transition.state.role is Role.STOPPED or transition.state.awaited is not Awaited.NOTHING:
         return
-    (leading.lead if leads else following.stand_by)(turn)
+    (leading.lead if leads else following.stand_by)(transition)
