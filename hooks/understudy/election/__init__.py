@@ -1,6 +1,6 @@
 """Who leads.
 
-``records`` says what stands in a lock document, ``facts`` what the core is told and what it answers, ``core`` decides and does
+``records`` says what stands in a lock document, ``facts`` what the machine is told and what it answers, ``machine`` decides and does
 nothing else, ``elector`` does what was decided.
 
 What an election is *not*: a fence. Its holder may be frozen between a decision and a write; the resource refuses (DESIGN:

@@ -1,4 +1,4 @@
-"""Drives the core with a document store: sends what was decided, and tells the core what came of it.
+"""Drives the machine with a document store: sends what was decided, and tells the machine what came of it.
 
 One loop owns the state. Requests run beside it, one at a time, so that evidence, a stop or a deadline is heard while a backend
 hangs. Every request has its own time-out on the injected clock, whatever the backend promises; one that is given up is not

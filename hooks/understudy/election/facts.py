@@ -1,4 +1,4 @@
-"""What the core is told, what it remembers, and what it answers: frozen facts, nothing that does anything."""
+"""What the machine is told, what it remembers, and what it answers: frozen facts, nothing that does anything."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the core remembers.
+    """Everything the machine remembers.
 
     ``lock_state`` is the one view decisions are made on, with its compare-and-set token inside. ``changed_at`` is when *this*
     process saw that record change, or could read it again after an outage of its own. ``next_at`` is when to read (a standby)
@@ -128,7 +128,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A watch said something. Never a proof: it makes the core read."""
+    """A watch said something. Never a proof: it makes the machine read."""
 
     revision: str | None
 
