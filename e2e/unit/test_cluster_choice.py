@@ -49,7 +49,7 @@ class TestAGivenCluster:
     def test_is_used_when_its_name_is_repeated(self) -> None:
         assert chosen(kubeconfig="config", context="production", confirm="production") == Given("production")
 
-    @pytest.mark.parametrize("confirm", ["yes", "1", "staging", "FlightsDeployment", "product"])
+    @pytest.mark.parametrize("confirm", ["yes", "1", "staging", "Production", "product"])
     def test_is_refused_when_anything_else_is_said(self, confirm: str) -> None:
         answer = chosen(kubeconfig="config", context="production", confirm=confirm)
 
