@@ -50,7 +50,8 @@ setup:
 jar:
 	@tools/setup.sh jar
 
-junit: setup
+junit:
+	@tools/setup.sh jvm
 	@tools/jvm.sh check
 
 image:
@@ -78,14 +79,14 @@ demo:
 	@$(PYTHON) -m bench.demo
 
 test:
-	@tools/setup.sh jar spark43 s3 kafka connectors
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors
 	@tools/jvm.sh check
 	$(PYTHON) -m pytest -m 'not long' $(ARGS)
 	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
-	@tools/setup.sh jar spark43 s3 kafka connectors
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors
 	@tools/jvm.sh check
 	$(PYTHON) -m pytest $(ARGS)
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
@@ -135,7 +136,8 @@ lint: setup
 	.venv/bin/shellcheck tools/*.sh .ci/run e2e/cluster/boot.sh e2e/cluster/cluster \
 	    $(addprefix hooks/image/,build check packages slim understudy-entry)
 
-format: setup
+format:
+	@tools/setup.sh jvm
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
 	@tools/jvm.sh format

@@ -4,6 +4,7 @@
 #   tools/setup.sh python           .venv: everything from requirements/spark-4.2.txt, and this package, editable
 #   tools/setup.sh spark43          .venv-4.3: the same with PySpark 4.3
 #   tools/setup.sh jar              a JDK, Maven, and the fence's jar in hooks/understudy/jars/
+#   tools/setup.sh jvm              a JDK and Maven, with which tools/jvm.sh checks and formats the fence
 #   tools/setup.sh s3a              the jars with which Spark reads s3a://, in hooks/jvm/target/s3a/
 #   tools/setup.sh s3               the same, and build/bin/versitygw, the S3 server of the tests, built from its Go module
 #   tools/setup.sh fuzz             atheris, the fuzzer, in build/fuzz/lib, where there is one for this Python
@@ -49,8 +50,8 @@ wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | s3 | s3a | kafka | connectors | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, s3, s3a, kafka, connectors, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -120,7 +121,7 @@ first_available() { # first_available A|B|C
 missing_packages() { # words; A|B: one of them will do
     local python
     python=$(find_python) || echo "python3 python3-venv"
-    if { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
+    if wants jvm || { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
         { wants kafka && ! [ -e build/kafka/.stamp ]; } ||
         { wants connectors && ! [ -e build/connectors/.stamp ]; } ||
         { wants companions && ! [ -e build/companions/.stamp ]; }; then
