@@ -190,8 +190,8 @@ def _draw_lanes(axes: Any, story: Story, patch: Any, line: Any) -> None:
         axes.text(at, top, takeover.kind, color=KILL, ha="center", va="bottom", fontsize=9.5, fontweight="bold")
     if story.thawed is not None:
         axes.axvline(story.thawed, color=FROZEN, linewidth=1, linestyle=(0, (3, 2)), zorder=3)
-        # to the right of its line: the kill that froze it stands close by on the left
-        axes.text(story.thawed, top, " thaw", color=FROZEN, ha="left", va="bottom", fontsize=9.5, fontweight="bold")
+        # to the left of its line: the next kill may follow soon
+        axes.text(story.thawed, top, "thaw ", color=FROZEN, ha="right", va="bottom", fontsize=9.5, fontweight="bold")
     axes.set_ylim(2.5, -0.55)
     axes.set_yticks(range(3), [f"replica {index + 1}" for index in range(3)])
     axes.tick_params(length=0)
