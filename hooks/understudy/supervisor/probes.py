@@ -3,79 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from understudy.addresses import joined, listener
 from understudy.errors import EnvironmentProblem
 from understudy.supervisor.bounded import BoundedConnections
 from understudy.supervisor.health import Health
-
-
-class _Metrics(Collector):
-    """Values are read when Prometheus asks, so nothing is kept twice."""
-
-    def __init__(self, health: Health, requests: Mapping[str, int]) -> None:
-        self._health = health
-        self._requests = requests
-
-    def collect(self) -> Iterable[Metric]:
-        health = self._health
-        health.fence.look()
-        gauges = {
-            "leader": ("1 while this replica leads.", float(health.leads)),
-            "epoch": ("Epoch of the last grant of this replica.", float(health.epoch)),
-            "standby_rehearsed": (
-                "1 while this replica is a standby that has rehearsed every query the leader runs.",
-                float(health.rehearsed and not health.leads and not health.lacks),
-            ),
-            "queries_rehearsed": ("Queries of the script that this replica has rehearsed.", float(health.queries)),
-            "queries_failed": (
-                "Queries of this leader's that have died while others run; the status names them.",
-                float(len(health.failed)),
-            ),
-            "standby_age_seconds": ("Since this replica's script began.", time.time() - health.script_since),
-        }
-        if health.rehearsed_at:
-            gauges["rehearsal_age_seconds"] = (
-                "Since the last rehearsal that worked.",
-                time.time() - health.rehearsed_at,
-            )
-        if health.leads and health.fence.committed_at:
-            gauges["commit_age_seconds"] = (
-                "Since the last batch this driver committed.",
-                time.time() - health.fence.committed_at,
-            )
-        for name, (text, value) in gauges.items():
-            yield GaugeMetricFamily(f"understudy_{name}", text, value)
-        how = GaugeMetricFamily("understudy_rehearsal_info", "How this standby rehearses.", labels=["how"])
-        how.add_metric([health.how or "none"], 1.0)
-        yield how
-        phases = GaugeMetricFamily(
-            "understudy_takeover_seconds",
-            "The last takeover by this replica: claim of the job, then start and first_commit, both since the grant.",
-            labels=["phase"],
-        )
-        for phase, seconds in health.phases.items():
-            phases.add_metric([phase], seconds)
-        yield phases
-        counters = {
-            "takeovers": ("Grants this replica received.", health.takeovers),
-            "losses": ("Times this replica lost the lead.", health.losses),
-            "refused_writes": ("Writes the fence refused to this replica's driver.", health.fence.refused),
-        }
-        for name, (text, count) in counters.items():
-            yield CounterMetricFamily(f"understudy_{name}", text, count)
-        sent = CounterMetricFamily("understudy_api_requests", "To the API server, and bytes sent.", labels=["what"])
-        for what, count in self._requests.items():
-            sent.add_metric([what], count)
-        yield sent
+from understudy.supervisor.metrics import ReplicaMetrics
 
 
 async def _one_request(_: web.Request, response: web.StreamResponse) -> None:
@@ -89,7 +26,7 @@ class Probes:
     def __init__(self, health: Health, requests: Mapping[str, int]) -> None:
         self._health = health
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Metrics(health, requests))
+        self._registry.register(ReplicaMetrics(health, requests))
         application = web.Application()
         application.add_routes(
             [web.get("/livez", self._livez), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
