@@ -15,6 +15,8 @@ BASE_IMAGE ?=
 KEEP ?=
 # The stack of `make up`, `make down` and `make render`: stacks/Pulumi.$(STACK).yaml.
 STACK ?= dev
+# Tests without Spark, a file at a time on two processors; those with Spark take all there is for each of theirs.
+PARALLEL := -n 2 --dist loadfile --ignore=tests/spark
 # More arguments for pytest, for example: make test ARGS='tests/unit -k token'
 ARGS ?=
 
@@ -81,14 +83,14 @@ demo:
 test:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors
 	@tools/jvm.sh check
-	$(PYTHON) -m pytest -m 'not long' $(ARGS)
+	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) && $(PYTHON) -m pytest -m 'not long' tests/spark)
 	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors
 	@tools/jvm.sh check
-	$(PYTHON) -m pytest $(ARGS)
+	$(if $(ARGS),$(PYTHON) -m pytest $(ARGS),$(PYTHON) -m pytest $(PARALLEL) && $(PYTHON) -m pytest tests/spark)
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
 
 e2e: setup

@@ -4,6 +4,9 @@
 ``open_session``  three replicas, standbys with an open session that rehearse nothing
 ``restart``       the script alone in a shell loop: what a Deployment of one pod does at its best, without image or scheduler
 
+Beside them, how long a job takes to go on that was stopped on purpose: ``resume_warm`` (``understudy suspend --warm``), ``resume``
+(no driver is left), which is a start of the script for the baseline; and ``suspend`` itself.
+
 The same script over the same flights, kills at uniformly random moments, measured from the signal to the first new
 ``commits/N`` with input rows, by an observer that imports nothing of understudy. Variants take turns, so that a noisy hour of
 the machine falls on all of them.
@@ -25,11 +28,14 @@ from testkit.feeds import load
 from testkit.phases import Takeover, in_a_line
 from testkit.takeovers import Times, Took, asked, concluded, shares
 
+#: A job that is stopped on purpose, and goes on.
+STOPS = ("resume_warm", "resume")
+
 #: What is tried on whom. A shell loop has no supervisor to lose, and a frozen script is not restarted.
 KINDS = {
-    "understudy": ("sigterm", "jvm", "tree", "frozen"),
+    "understudy": ("sigterm", "jvm", "tree", "frozen", *STOPS),
     "open_session": ("jvm", "tree"),
-    "restart": ("sigterm", "jvm", "tree"),
+    "restart": ("sigterm", "jvm", "tree", "resume"),
 }
 
 
@@ -56,6 +62,15 @@ def trial(flights: LocalFlights, kind: str, choose: random.Random) -> Takeover:
         flights.feed.per_second = CALM
 
 
+def stopped(flights: LocalFlights, kind: str, times: Times) -> Takeover:
+    """One suspension, whose time is noted, and the start after it."""
+    if not flights.variant.fenced:
+        return flights.stop_and_start()
+    took, takeover = flights.suspend_and_resume(warm=kind == "resume_warm")
+    times["suspend"][flights.variant.name].append(Took(took))
+    return takeover
+
+
 def ready(flights: LocalFlights) -> None:
     """A replica leads, and a standby is as ready as this variant gets."""
     first = flights.watch.first(lambda commit: commit.input, 180)
@@ -78,7 +93,7 @@ def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random
         flights.start()
         for kind in order:
             ready(flights)
-            takeover = trial(flights, kind, choose)
+            takeover = stopped(flights, kind, times) if kind in STOPS else trial(flights, kind, choose)
             times[kind][variant.name].append(Took(takeover.total_s, takeover.phases))
             phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")

@@ -6,6 +6,8 @@ import os
 import random
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -283,6 +285,53 @@ class LocalFlights:
         before = self._token()
         victim, at, batch = kills.freeze_in_flight(self.leading, self.checkpoints / "delays", self.database)
         return self.measure("frozen", at, before, victim), victim, batch
+
+    # Stopping and going on.
+
+    def suspend_and_resume(self, *, warm: bool) -> tuple[float, Takeover]:
+        """Seconds of ``understudy suspend``; and from ``understudy resume`` to rows. Both with the start of the command.
+
+        ``warm``: all replicas have rehearsed before the job is resumed. Otherwise no driver is left.
+        """
+        victim = self._found_leading()
+        before = self._token()
+        began = time.monotonic()
+        self.ask("suspend", *(["--warm"] if warm else []))
+        took = time.monotonic() - began
+        if warm:
+            # Also the replica that led: it starts a driver as a standby, and takes the processors from the others meanwhile.
+            self.wait_for(
+                lambda: all(map(self.ready, self.deployment.replicas)), PATIENCE_S, "standbys do not stay warm"
+            )
+        time.sleep(1.0)
+        at = time.time()
+        self.ask("resume")
+        return took, self.measure("resume_warm" if warm else "resume", at, before, victim)
+
+    def stop_and_start(self) -> Takeover:
+        """What stopping and going on is without replicas: the script is ended, and started again once it is gone."""
+        victim = self._found_leading()
+        loop = victim.supervisor.pid
+        os.kill(loop, signal.SIGSTOP)  # which would start it at once
+        kills.kill("script", victim)
+        self.wait_for(lambda: not procs.lives(victim.jvm), PATIENCE_S, "the script does not end")
+        time.sleep(1.0)
+        at = time.time()
+        os.kill(loop, signal.SIGCONT)
+        return self.measure("resume", at, 0, victim)
+
+    def _found_leading(self) -> procs.ReplicaProcesses:
+        self.wait_for(lambda: self.leading() is not None, PATIENCE_S, "no leader to stop")
+        if (found := self.leading()) is None:
+            raise Failed("the leader went by itself")
+        return found
+
+    def ask(self, *words: str) -> None:
+        """Raises ``Failed`` where the command does."""
+        command = [*understudy(), *words, "--ha-dir", str(self.ha), "--cluster-id", CLUSTER]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        if done.returncode != 0:
+            raise Failed(f"understudy {' '.join(words)}: {done.stderr}")
 
     def fingerprint(self) -> dict[str, str]:
         """Every log of both checkpoints, every file of the parquet sink, and the rows of every batch in SQLite.

@@ -42,7 +42,8 @@ class ConfigReader:
 
     def one_of(self, key: str, choices: tuple[str, ...]) -> str:
         if self.text(key) not in choices:
-            raise wrong(key, self.text(key), f"one of {', '.join(choices)}", choices[0])
+            named = [each for each in choices if each]
+            raise wrong(key, self.text(key), f"one of {', '.join(named)}", named[0])
         return self.text(key)
 
     def at_least(self, key: str, least: int) -> int:

@@ -23,6 +23,8 @@ LOCKS = option_keys()["lock"].choices
 BUCKETS = ("existing", "aws", "s3", "gcs", "incluster")
 PULLS = ("Always", "IfNotPresent", "Never")
 SPREADS = ("preferred", "required")
+#: Empty: the stack says nothing about it.
+STATES = ("", "running", "suspended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,12 @@ class Job:
 class Run:
     """How replicas elect and run.
 
-    ``timings`` holds only what differs from the profile, in seconds. ``termination_grace``: seconds from SIGTERM to SIGKILL of a pod.
+    ``state``: what the job is declared to be, empty where the stack says nothing. ``timings`` holds only what differs from the profile, in seconds. ``termination_grace``: seconds from SIGTERM to SIGKILL of a pod.
     Groups of options are those of ``understudy run``.
     """
 
     replicas: int
+    state: str
     profile: str
     timings: Mapping[str, str]
     lock: str
@@ -100,11 +103,12 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class BucketSettings:
-    """``secret``: an existing Secret. ``access_key`` and ``secret_key``: to make one from. Neither: workload identity."""
+    """``ha``: results of runs are kept there. ``secret``: an existing Secret. ``access_key`` and ``secret_key``: to make one from. Neither: workload identity."""
 
     kind: str
     name: str
     prefix: str
+    ha: bool
     endpoint: str
     region: str
     secret: str
@@ -233,6 +237,7 @@ def _job(reader: ConfigReader) -> Job:
 def _run(reader: ConfigReader) -> Run:
     return Run(
         replicas=reader.at_least("replicas", 1),
+        state=reader.one_of("state", STATES),
         profile=reader.text("profile"),
         timings={name: str(value) for name, value in reader.value("timings").items()},
         lock=reader.one_of("lock", LOCKS),
@@ -271,6 +276,7 @@ def _bucket(reader: ConfigReader, cluster: str) -> BucketSettings:
         kind=reader.one_of("bucketKind", BUCKETS),
         name=reader.text("bucket"),
         prefix=reader.prefix("bucketPrefix") or cluster,
+        ha=reader.value("haStorage"),
         endpoint=reader.text("bucketEndpoint"),
         region=reader.matching("bucketRegion", r"[a-z0-9-]+", "a region is needed, as AWS writes it", "eu-central-1"),
         secret=reader.object_name_or_none("bucketSecret"),

@@ -106,6 +106,9 @@ def _check_run(settings: Settings) -> None:
         raise wrong("standbyExecutors", run.standby.executors, f"no more than executors ({run.executors})", 1)
     if settings.on_volume and run.replicas != 1:
         raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
+    if settings.on_volume and run.state:
+        remedy = "Leave it empty, and use understudy suspend and resume in the pod"
+        raise wrong("state", run.state, "a StatefulSet's documents are on its own pod's volume", remedy=remedy)
     if settings.on_volume and run.mode == "native":
         raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
     heap, limit = java_bytes(run.driver_memory) or 0, quantity(resources.memory) or 0

@@ -51,7 +51,7 @@ def summary(takeovers: Sequence[Took]) -> dict[str, object]:
 
 def table(times: Times, variants: Sequence[str]) -> str:
     lines = [
-        f"{'killed':<12}"
+        f"{'what':<12}"
         + "".join(f"{variant + ' p50 (min–max)':>32}" for variant in variants)
         + f"{'restart ÷ ours':>16}"
     ]

@@ -210,6 +210,7 @@ environment() { # environment DIRECTORY LOCK
 }
 
 # ---------------------------------------------------------------------------------------------------------------- jar
+# hooks/understudy/environment.py makes the same key, to notice a jar of other sources.
 jar_sources() { find hooks/jvm '(' -name target -o -name s3a -o -name test ')' -prune -o -type f -print | LC_ALL=C sort; }
 
 jar_key() { jar_sources | tr '\n' '\0' | xargs -0 sha256sum | sha256sum | cut -c1-64; }

@@ -215,6 +215,7 @@ class Bundled(FlightsDeployment):
             "bucketKind": "s3",
             "bucket": self.store.bucket,
             "bucketPrefix": self.namespace,
+            "haStorage": True,
             "bucketEndpoint": self.store.endpoint,
             "bucketAccessKey": self.store.key,
             "bucketSecretKey": self.store.secret,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from testkit.pulumi_program import Echo, perform, plain
 
 _CHART = "kubernetes:helm.sh/v4:Chart"
 _MANAGER = "pulumi.com/patchFieldManager"
+#: Seconds for a Job, as the engine has them.
+_JOB_PATIENCE = 600.0
 
 
 class NotDone(Exception):
@@ -125,6 +128,13 @@ class DeployDriver(mocks.MockMonitor):
         )
         self._seen[urn] = known
         before = self._known.get(urn)
+        if (
+            before is not None
+            and "pulumi.com/replaceUnready" in metadata.get("annotations", {})
+            and self._failed(known)
+        ):
+            self._remove(before)
+            before = None
         if before is not None and before.digest == digest and not self._refreshing:
             return
         live = self._live(known)
@@ -137,6 +147,29 @@ class DeployDriver(mocks.MockMonitor):
         if before is None or not contains(live, declared):
             self._changed += 1
             self._cluster.kubectl("apply", *options, stdin=json.dumps(declared))
+            if known.kind == "Job":
+                self._await_job(known)
+
+    def _await_job(self, known: Known) -> None:
+        """As the engine does: raises ``NotDone`` with what the Job's pod said last."""
+        until = time.monotonic() + _JOB_PATIENCE
+        while time.monotonic() < until and not self._failed(known):
+            if "Complete" in self._conditions(known):
+                return
+            time.sleep(0.5)
+        where = ["--namespace", known.namespace, "--selector", f"job-name={known.name}"]
+        pods = json.loads(self._cluster.kubectl("get", "pods", *where, "--output", "json"))["items"]
+        said = [
+            each["state"].get("terminated", {}) for pod in pods for each in pod["status"].get("containerStatuses", [])
+        ]
+        raise NotDone(f"Job {known.name}: {[each.get('message', '') for each in said]}")
+
+    def _failed(self, known: Known) -> bool:
+        return "Failed" in self._conditions(known)
+
+    def _conditions(self, known: Known) -> set[str]:
+        conditions = (self._live(known) or {}).get("status", {}).get("conditions", [])
+        return {each["type"] for each in conditions if each["status"] == "True"}
 
     def _live(self, known: Known) -> Any:
         found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
@@ -145,7 +178,9 @@ class DeployDriver(mocks.MockMonitor):
     def _remove(self, known: Known) -> None:
         if not known.retain:
             self._changed += 1
-            self._cluster.kubectl("delete", *known.where, "--ignore-not-found", "--timeout=120s", timeout=150)
+            # As the engine deletes: a Deployment is gone when its pods are, or they would make their lock again.
+            options = ["--ignore-not-found", "--cascade=foreground", "--timeout=120s"]
+            self._cluster.kubectl("delete", *known.where, *options, timeout=150)
 
     def _install(self, request: Any) -> None:
         """A chart: each object that helm renders is one of the stack's."""

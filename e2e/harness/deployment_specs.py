@@ -97,6 +97,17 @@ def deployment(job: Job) -> Json:
     return made
 
 
+def running(job: Job, script: str) -> list[Json]:
+    """The deployment of ``job`` with its script ``/job/job.py``, which is in a ConfigMap ``scripts`` and not in the image."""
+    scripts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}, "data": {"job.py": script}}
+    made = deployment(job)
+    pod = made["spec"]["template"]["spec"]
+    pod["volumes"] = [*pod.get("volumes", []), {"name": "job", "configMap": {"name": "scripts"}}]
+    (container,) = pod["containers"]
+    container["volumeMounts"] = [*container.get("volumeMounts", []), {"name": "job", "mountPath": "/job"}]
+    return [*access(job), *ha_objects(job), scripts, made]
+
+
 def _away_from(node: str) -> Json:
     elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]}

@@ -127,13 +127,21 @@ class DeploymentUnderTest:
 
     def status(self) -> dict[str, Any]:
         """What ``understudy status`` says, asked from here."""
-        command = [sys.executable, "-m", "understudy.cli.main", "status", "--json", "--cluster-id", CLUSTER]
+        found: dict[str, Any] = json.loads(self.understudy("status", "--json"))
+        return found
+
+    def understudy(self, *words: str) -> str:
+        """What the command prints, asked from here. Raises ``Failed`` with its error."""
+        return self.understudy_of(CLUSTER, *words)
+
+    def understudy_of(self, job: str, *words: str) -> str:
+        """As ``understudy``, of another job in the same namespace."""
+        command = [sys.executable, "-m", "understudy.cli.main", *words, "--cluster-id", job]
         command += ["--namespace", self.namespace, "--context", self.cluster.context]
         done = subprocess.run(command, env=self.cluster.environment(), capture_output=True, text=True, check=False)
         if done.returncode:
             raise Failed(done.stderr)
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        return done.stdout
 
     def metrics(self, pod: Any) -> str:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}:8080/proxy/metrics"

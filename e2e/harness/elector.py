@@ -10,8 +10,8 @@ import time
 from understudy.clock import BootClock
 from understudy.config.timings import PROFILES
 from understudy.documents.api_server import ApiServer
+from understudy.election.commands import Grant
 from understudy.election.elector import Elector
-from understudy.election.facts import Grant
 from understudy.events import Log
 from understudy.supervisor.backends import lock_store
 
@@ -36,7 +36,7 @@ class Candidate:
         say(f"stopped {reason}")
 
 
-async def no_floor() -> int:
+async def nothing_granted() -> int:
     return 0
 
 
@@ -51,7 +51,7 @@ async def main(namespace: str, name: str, holder: str, lock: str) -> None:
             BootClock(),
             Candidate(),
             Log({}),
-            floor=no_floor,
+            min_epoch=nothing_granted,
             generation="1",
             lock_kind=lock,
         )

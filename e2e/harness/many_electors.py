@@ -19,8 +19,8 @@ from understudy.clock import BootClock
 from understudy.config.timings import PROFILES
 from understudy.documents.api_server import ApiServer
 from understudy.documents.model import Content, Document, DocumentStore, Outcome
+from understudy.election.commands import Grant
 from understudy.election.elector import Elector
-from understudy.election.facts import Grant
 from understudy.events import Log
 from understudy.supervisor.backends import lock_store
 
@@ -71,7 +71,7 @@ class Candidate:
         say(name=self.name, said="lost", reason=reason)
 
 
-async def no_floor() -> int:
+async def nothing_granted() -> int:
     return 0
 
 
@@ -82,7 +82,15 @@ async def elect(namespace: str, who: str, number: int, profile: str, told: async
         log = Log({}, stream=io.StringIO(), listeners=[lambda event: say(name=name, said=event.event)])
         candidate = Candidate(name)
         elector = Elector(
-            store, name, f"{who}-{number}", timings, BootClock(), candidate, log, floor=no_floor, lock_kind="lease"
+            store,
+            name,
+            f"{who}-{number}",
+            timings,
+            BootClock(),
+            candidate,
+            log,
+            min_epoch=nothing_granted,
+            lock_kind="lease",
         )
         running = asyncio.create_task(elector.run())
         elector.ready(True)

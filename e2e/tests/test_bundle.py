@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from e2e.harness.bundle import HA, Bundled, Stack
@@ -42,6 +43,24 @@ def test_a_killed_leader_has_a_successor(bundled: Bundled) -> None:
     assert bundled.kill("container").epoch > epoch
 
 
+def test_the_declared_state_is_there_when_up_has_ended(bundled: Bundled, stack_under_test: Stack) -> None:
+    bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
+    before = bundled.epoch()
+    suspended = {**bundled.given, "state": "suspended"}
+    assert stack_under_test.up(suspended) > 0
+    assert bundled.record()["status"] == "SUSPENDED"
+    assert stack_under_test.up(suspended) == 0
+    bundled.wait_for(lambda: bundled.healthy() == bundled.replicas, "idle replicas that are ready", PATIENCE)
+
+    since = time.time()
+    assert stack_under_test.up({**bundled.given, "state": "running"}) > 0
+    assert bundled.record()["status"] == "RUNNING"
+    bundled.goes_on(since)
+    assert bundled.epoch() > before
+    stack_under_test.up(bundled.given)
+    assert bundled.get("jobs")["items"] == []
+
+
 def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bundled, stack_under_test: Stack) -> None:
     bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
     epoch = bundled.epoch()
@@ -73,6 +92,20 @@ def test_destroy_keeps_the_ha_objects_as_they_are_and_up_adopts_them(bundled: Bu
 
 def test_every_row_is_there_once(bundled: Bundled) -> None:
     assert counted(bundled.finish(400)) == WHOLE
+
+
+def test_a_job_that_was_drained_has_its_result_in_the_bucket(bundled: Bundled) -> None:
+    assert "FINISHED" in bundled.understudy("drain")
+    assert json.loads(bundled.understudy("result", "--json"))["status"] == "FINISHED"
+    with bundled.store.open() as bucket:
+
+        def results() -> list[str]:
+            return [key for key in bucket.names(f"{bundled.namespace}/ha/job-results/") if key.endswith("/result.json")]
+
+        bundled.wait_for(lambda: bool(results()), "a result", PATIENCE)
+        (key,) = results()
+        body = json.loads(bucket.get(key))
+    assert (body["job"], body["status"]) == (bundled.given["clusterId"], "FINISHED")
 
 
 def test_purge_leaves_nothing(bundled: Bundled, stack_under_test: Stack) -> None:

@@ -127,9 +127,9 @@ class TestAnObjectStoreRendered:
         ("credentials", "sentence"),
         [
             ({}, "there is no default password. Name a Secret in credentials.existingSecret, or give"),
-            ({"accessKey": "somebody"}, "credentials.secretKey is missing"),
+            ({"accessKey": "testuser"}, "credentials.secretKey is missing"),
             ({"secretKey": "long-enough"}, "credentials.accessKey is missing"),
-            ({"accessKey": "somebody", "secretKey": "short"}, "credentials.secretKey is shorter than eight"),
+            ({"accessKey": "testuser", "secretKey": "short"}, "credentials.secretKey is shorter than eight"),
             ({"accessKey": "a-b", "existingSecret": "objects"}, "both an existing Secret and keys are given"),
         ],
     )
@@ -152,7 +152,7 @@ class TestAnObjectStoreRendered:
             assert "12345678901" not in refused.value.said
 
     def test_keys_stand_in_a_secret_only(self, helm: Helm) -> None:
-        keys = {"accessKey": "somebody", "secretKey": "the-password"}
+        keys = {"accessKey": "testuser", "secretKey": "the-password"}
         objects = helm.template("object-store", {"credentials": keys})
         (secret,) = of_kind(objects, "Secret")
         assert set(secret["data"]) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
@@ -162,8 +162,8 @@ class TestAnObjectStoreRendered:
         templates = [
             of_kind(helm.template("object-store", {"credentials": keys}), "StatefulSet")[0]["spec"]["template"]
             for keys in (
-                {"accessKey": "somebody", "secretKey": "the-password"},
-                {"accessKey": "somebody", "secretKey": "another-one"},
+                {"accessKey": "testuser", "secretKey": "the-password"},
+                {"accessKey": "testuser", "secretKey": "another-one"},
             )
         ]
         assert templates[0] != templates[1]

@@ -78,7 +78,7 @@ class TestANetwork:
             assert (asked.status, asked.output.split()) == (0, [address]), name
 
     def test_a_name_that_nobody_has_is_not_found(self, cluster: Cluster, namespace: str) -> None:
-        assert cluster.run_pod(namespace, "ask-nobody", "resolve", "nobody").status == 1
+        assert cluster.run_pod(namespace, "ask-unknown", "resolve", "unknown").status == 1
 
     def test_a_service_answers_on_every_node_that_takes_pods(
         self, cluster: Cluster, namespace: str, served: str
@@ -100,12 +100,12 @@ class TestPermissions:
     def test_a_service_account_without_rights_is_forbidden_and_told_what_it_lacks(
         self, cluster: Cluster, namespace: str
     ) -> None:
-        cluster.apply(namespace, manifests.account("nobody"))
+        cluster.apply(namespace, manifests.account("unprivileged"))
 
-        status, body = self.ask(cluster, namespace, "forbidden", "nobody")
+        status, body = self.ask(cluster, namespace, "forbidden", "unprivileged")
 
         assert status == 403
-        assert f"system:serviceaccount:{namespace}:nobody" in body["message"]
+        assert f"system:serviceaccount:{namespace}:unprivileged" in body["message"]
         assert 'cannot list resource "configmaps"' in body["message"]
 
     def test_a_role_grants_exactly_what_it_names(self, cluster: Cluster, namespace: str) -> None:

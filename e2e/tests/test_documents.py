@@ -118,11 +118,11 @@ def test_what_is_too_large_is_refused_before_anything_is_sent(configmaps: Kubern
 
 def test_without_permission_the_error_names_verb_object_and_role(cluster: Cluster, configmaps: Kubernetes) -> None:
     token = cluster.kubectl("create", "token", "default", "-n", configmaps.namespace).strip()
-    nobody = with_token(configmaps.configuration, token)
+    powerless = with_token(configmaps.configuration, token)
 
     async def run() -> None:
         with pytest.raises(DocumentError, match=rf"may not get configmaps {configmaps.namespace}/{NAME}") as caught:
-            await Kubernetes(configmaps.namespace, "configmap", nobody).client().read(NAME)
+            await Kubernetes(configmaps.namespace, "configmap", powerless).client().read(NAME)
         assert "HA Role" in str(caught.value)
 
     asyncio.run(run())

@@ -176,6 +176,33 @@ def test_a_deployment_deleted_and_recreated_resumes(flights: FlightsDeployment) 
     assert lasts(flights) == lasting
 
 
+def test_the_lead_is_handed_to_the_replica_that_is_named(flights: FlightsDeployment) -> None:
+    before, pod = flights.ready(), flights.leader()
+    other = next(each for each in flights.pods() if each["metadata"]["uid"] != pod["metadata"]["uid"])
+    at = time.time()
+    said = flights.understudy("hand-over", "--to", other["metadata"]["name"])
+    assert other["metadata"]["uid"] in said
+    assert (flights.epoch(), flights.leader()["metadata"]["uid"]) == (before + 1, other["metadata"]["uid"])
+    flights.goes_on(at)
+    assert pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in flights.pods()}, "it goes on as a standby"
+
+
+def test_a_suspended_job_stays_so_through_a_deleted_deployment_until_it_is_resumed(flights: FlightsDeployment) -> None:
+    before = flights.ready()
+    assert "the job is SUSPENDED" in flights.understudy("suspend")
+    flights.wait_for(lambda: flights.healthy() == flights.replicas, "idle replicas that are ready", 60)
+    assert not any("java" in process.command for pod in flights.pods() for process in flights.processes(pod))
+    flights.undeploy()
+    flights.deploy()
+    flights.wait_for(lambda: flights.healthy() == flights.replicas, "idle replicas that are ready", PATIENCE)
+    time.sleep(10)
+    assert (flights.status()["status"], flights.epoch()) == ("SUSPENDED", before)
+    at = time.time()
+    assert "it was SUSPENDED" in flights.understudy("resume")
+    flights.goes_on(at)
+    assert flights.epoch() > before
+
+
 def documents(flights: FlightsDeployment) -> list[Any]:
     """All that stands in them."""
     maps = [flights.get("configmap", name)["data"] for name in flights.job.documents]
@@ -202,8 +229,8 @@ def test_what_an_operator_sees(flights: FlightsDeployment) -> None:
     metrics = flights.metrics(flights.leader())
     assert "understudy_leader 1.0" in metrics
     assert f"understudy_epoch {float(flights.epoch())}" in metrics
-    for pod in flights.pods():
-        assert pod["status"]["containerStatuses"][0]["ready"], pod["metadata"]["name"]
+    # A replica says that it has rehearsed up to a probe's period before its kubelet has asked it.
+    flights.wait_for(lambda: flights.healthy() == flights.replicas, "replicas that are all ready", PATIENCE)
     for document in flights.job.documents:
         assert flights.get("configmap", document)["metadata"].get("ownerReferences") is None
     assert flights.get("lease", f"{CLUSTER}-lock")["metadata"].get("ownerReferences") is None

@@ -22,13 +22,7 @@ print("ten rows written", flush=True)
 @pytest.fixture(scope="module")
 def job(cluster: Cluster, namespace: str, flights_image: str) -> Iterator[Job]:
     made = Job("ended", namespace, flights_image, ("/job/job.py",), replicas=2)
-    scripts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "scripts"}, "data": {"job.py": SCRIPT}}
-    deployment = deployment_specs.deployment(made)
-    pod = deployment["spec"]["template"]["spec"]
-    pod["volumes"] = [*pod.get("volumes", []), {"name": "job", "configMap": {"name": "scripts"}}]
-    (container,) = pod["containers"]
-    container["volumeMounts"] = [*container.get("volumeMounts", []), {"name": "job", "mountPath": "/job"}]
-    cluster.apply(namespace, *deployment_specs.access(made), *deployment_specs.ha_objects(made), scripts, deployment)
+    cluster.apply(namespace, *deployment_specs.running(made, SCRIPT))
     yield made
     cluster.kubectl("delete", "deployment,configmap,lease,role,rolebinding", "--all", "-n", namespace)
 

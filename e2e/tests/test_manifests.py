@@ -37,6 +37,8 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "lock multi": {"lock": "multi"},
     "egress": {"egress": ["10.0.0.0/8", "2001:db8::/32"]},
     "egress, native": {"egress": ["10.0.0.0/8"], "mode": "native"},
+    "declared suspended": {"state": "suspended"},
+    "declared running": {"state": "running", "egress": ["10.0.0.0/8"]},
     "no policies": {"networkPolicies": False},
     "scriptFile": {"script": "", "scriptFile": "examples/flights.py"},
     "flowSchema": {"flowSchema": True},

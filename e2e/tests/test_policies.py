@@ -65,7 +65,7 @@ def enforced(cluster: Cluster, outsiders: dict[str, str]) -> None:
     policy = {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {"name": "nobody"},
+        "metadata": {"name": "deny-all"},
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
     }
     assert reaches(cluster, stranger, "pod", address(cluster, scraper, "pod"), 8000)
@@ -79,7 +79,7 @@ def enforced(cluster: Cluster, outsiders: dict[str, str]) -> None:
             raise
         pytest.skip("nothing in this cluster enforces network policies")
     finally:
-        cluster.kubectl("delete", "networkpolicy", "nobody", "-n", scraper)
+        cluster.kubectl("delete", "networkpolicy", "deny-all", "-n", scraper)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Something nobody misses unless they name it in ``--keep``: patterns of jars, and of paths below site-packages."""
+    """Files left out unless ``--keep`` names the cut: patterns of jars, and of paths below site-packages."""
 
     name: str
     why: str

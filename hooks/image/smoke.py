@@ -1,4 +1,7 @@
-"""What an image must be able to do, whatever was cut from it. Run inside it by hooks/image/check; prints one line each."""
+"""Checks what an image must still be able to do after any cuts. hooks/image/check runs it inside the image.
+
+Prints one line per check.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everyone writes Spark
 
-#: Named in settings or by reflection only, so that nobody would notice before it is needed.
+#: Loaded only by name, from settings or by reflection: a missing one would stay unnoticed until it is needed.
 CLASSES = (
     "dev.understudy.fence.FencedCommitProtocol",
     "org.apache.hadoop.fs.s3a.S3AFileSystem",

@@ -9,6 +9,7 @@ changed here; what is missing is an ``EnvironmentProblem`` that names what was l
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -166,9 +167,12 @@ def find_fence(version: str, *, places: Sequence[Path] | None = None) -> Path:
     """The fence's jar for the Spark of this ``version`` ("4.2.1"): beside this file, else where Maven leaves it in a checkout.
 
     A jar says in its manifest which Spark lines it was built for; the traits it implements move between lines, and a wrong
-    one would fail in the middle of a batch. Raises ``EnvironmentProblem`` for none, a wrong one and an unreadable one.
+    one would fail in the middle of a batch. Raises ``EnvironmentProblem`` for none, a wrong one and an unreadable one, and in a checkout
+    for one of other sources than are there.
     """
     package = Path(__file__).resolve().parent
+    if places is None:
+        check_fence_is_of(package.parent / "jvm", package / "jars" / ".stamp")
     places = [package / "jars", package.parent / "jvm" / "target"] if places is None else places
     line = ".".join(version.split(".")[:2])
     remedy = f"Run `make jar` in a checkout, or install an understudy built for Spark {line}"
@@ -179,7 +183,7 @@ def find_fence(version: str, *, places: Sequence[Path] | None = None) -> Path:
         except (OSError, KeyError, UnicodeDecodeError, zipfile.BadZipFile) as problem:
             others.append(f"{jar} cannot be read ({problem})")
             continue
-        if lines is None:  # sources, tests, or somebody else's
+        if lines is None:  # sources, tests, or a foreign jar
             continue
         if line in {each.strip() for each in lines.split(",")}:
             return jar
@@ -188,6 +192,31 @@ def find_fence(version: str, *, places: Sequence[Path] | None = None) -> Path:
         raise EnvironmentProblem(f"Spark here is {version}, but {'; '.join(others)}", where="fence", remedy=remedy)
     looked = " or ".join(str(place) for place in places)
     raise EnvironmentProblem(f"the fence's jar for Spark {line} is not in {looked}", where="fence", remedy=remedy)
+
+
+#: Names below hooks/jvm that no jar is made of.
+_NO_SOURCES = frozenset({"target", "s3a", "test"})
+
+
+def check_fence_is_of(sources: Path, stamp: Path) -> None:
+    """In a checkout: raises ``EnvironmentProblem`` where the jar was built from other sources than are there.
+
+    ``stamp`` holds what ``jar_key`` in tools/setup.sh says of the sources that a jar was built from; without it nothing is known.
+    """
+    if not (stamp.is_file() and sources.is_dir()):
+        return
+    found: list[Path] = []
+    for directory, inside, files in os.walk(sources):
+        inside[:] = [each for each in inside if each not in _NO_SOURCES]
+        found += [Path(directory, each) for each in files if each not in _NO_SOURCES]
+    named = sorted((each.relative_to(sources.parents[1]).as_posix(), each) for each in found)
+    lines = (f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {name}\n" for name, each in named)
+    if stamp.read_text().strip() != hashlib.sha256("".join(lines).encode()).hexdigest():
+        raise EnvironmentProblem(
+            f"the jar beside {stamp} was built from other sources than {sources} holds",
+            where="fence",
+            remedy="Run `make jar`",
+        )
 
 
 def _candidates(environ: Mapping[str, str], installed: Path) -> Iterator[Path]:

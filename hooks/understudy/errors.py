@@ -8,14 +8,21 @@
     ├── DocumentError           (exit 4)
     │   ├── DocumentUnreadable           stored bytes cannot be understood: never taken for "free" or "no job"
     │   ├── DocumentTooLarge             refused before the server would
-    │   ├── DocumentEmptied              content is gone while a floor says there was some
+    │   ├── DocumentEmptied              content is gone although an epoch was granted
     │   ├── AccessDenied    (exit 7) the API server knows us, and we may not do that
     │   ├── ServerUnreachable (exit 8) the API server does not answer
-    │   └── CheckpointLost               a checkpoint or sink is gone, or was restored from a copy
+    │   ├── CheckpointLost               a checkpoint or sink is gone, or was restored from a copy
+    │   └── CheckpointDrained            a query was drained, and its checkpoint is not gone on from
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
     ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
     ├── JobFailed               (exit 1) the job used up its restarts
     ├── JobNotBegun             (exit 9) no replica has ever led this job
+    ├── JobSuspended            (exit 1) the job is SUSPENDED: no replica may lead it
+    ├── JobPaused               (exit 1) the job is paused: no standby may take over
+    ├── RequestRefused          (exit 10) what was asked of a job was refused, and nothing was changed
+    ├── RequestFailed           (exit 11) it was tried and did not succeed; the job runs on
+    ├── RequestUnanswered       (exit 12) no leader has answered in time; the request stays
+    ├── JobNotEnded             (exit 13) a run has no result yet
     ├── ProcessesRemain         (exit 71) a driver was killed, and the kernel does not end it
     └── InternalError           (exit 70) a part of this replica failed in a way nothing was prepared for
 
@@ -25,6 +32,8 @@
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class UnderstudyError(Exception):
@@ -70,7 +79,26 @@ class DocumentEmptied(DocumentError):
 
 
 class CheckpointLost(DocumentError):
-    pass
+    @classmethod
+    def of(cls, root: str, what: str) -> Self:
+        """Of a root that is not what this job has left there. It can be accepted."""
+        return cls(
+            what,
+            where=root,
+            remedy=f"Restore it from a newer copy; or, if the loss is accepted, run understudy resume --accept-checkpoint {root}: "
+            "what was read since then is read again",
+        )
+
+
+class CheckpointDrained(DocumentError):
+    @classmethod
+    def of(cls, root: str) -> Self:
+        return cls(
+            "the query of this checkpoint was drained: to it, every row that comes now is late, and would be dropped",
+            where=root,
+            remedy="Give the query another checkpoint directory; or empty this one, and run understudy resume --accept-checkpoint "
+            f"{root}",
+        )
 
 
 class AccessDenied(DocumentError):
@@ -83,6 +111,30 @@ class ServerUnreachable(DocumentError):
 
 class JobNotBegun(UnderstudyError):
     exit_code = 9
+
+
+class JobNotEnded(UnderstudyError):
+    exit_code = 13
+
+
+class JobSuspended(UnderstudyError):
+    """Keeps a replica from contending; no command ends with it."""
+
+
+class JobPaused(UnderstudyError):
+    """Keeps a replica from contending; no command ends with it."""
+
+
+class RequestRefused(UnderstudyError):
+    exit_code = 10
+
+
+class RequestFailed(UnderstudyError):
+    exit_code = 11
+
+
+class RequestUnanswered(UnderstudyError):
+    exit_code = 12
 
 
 class IdentityConflict(UnderstudyError):

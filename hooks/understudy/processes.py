@@ -25,8 +25,8 @@ _PF_EXITING = 0x4
 def die_with_parent() -> None:
     """Ask the kernel to SIGKILL this process when the *thread* that spawned it ends; survives execve.
 
-    Callers spawn from a thread that lasts (``understudy.launcher``), for that reason. A parent that is already gone is not noticed here: whoever calls
-    this compares ``os.getppid()`` with what it expects.
+    For that reason callers spawn from a thread that lasts (``understudy.launcher``). A parent that is already gone goes
+    unnoticed here: the caller compares ``os.getppid()`` with the parent that it expects.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -144,9 +144,10 @@ def kill_all(session: int, holder: str, *, within: float) -> bool:
 
 
 def kill_orphans(holder: str) -> int:
-    """SIGKILL, once, whatever carries the mark of a holder whose supervisor is known to be dead; how many that were.
+    """SIGKILL, once, every process with the mark of a holder whose supervisor is known to be dead; return the number.
 
-    Its driver and JVM die with the supervisor. What the script has forked does not, and would write on beside a new leader.
+    The driver and its JVM die with the supervisor. Processes that the script has forked do not, and would write on
+    under a new leader.
     """
     found = members(None, holder)
     for pid in found:
@@ -165,7 +166,7 @@ class Alive:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        # First: whoever finds the proof of life may look at whether this one is locked.
+        # First: a process that finds the proof of life may look at whether this one is locked.
         self._own = os.open(supervisor_lock(path), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._own, fcntl.LOCK_EX)
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

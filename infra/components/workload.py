@@ -1,10 +1,11 @@
-"""What runs: replicas, their script, their budget."""
+"""What runs: replicas, their script, their budget, and what brings the job to its declared state."""
 
 from __future__ import annotations
 
 import pulumi
 
 from infra.components.kinds import declare
+from infra.manifests.declared_state import declared_state
 from infra.manifests.workload import budget, script_map, workload
 from infra.settings import Settings
 
@@ -17,6 +18,11 @@ class Workload(pulumi.ComponentResource):
     ) -> None:
         super().__init__("understudy:infra:Workload", settings.job.cluster)
         own = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(parent=self, depends_on=after))
+        state = declared_state(settings)
+        if state is not None and settings.run.state == "suspended":
+            # No new replica takes over a job that is to stand still.
+            after = [*after, declare(state, own)]
+            own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=after))
         script = script_map(settings)
         if script is not None:
             # The old revision's script goes after its last pod.
@@ -24,4 +30,7 @@ class Workload(pulumi.ComponentResource):
             own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=[*after, map_]))
         declare(budget(settings), own)
         declare(workload(settings, endpoint), own)
+        if state is not None and settings.run.state == "running":
+            # Beside the replicas: those of a job that has FAILED do not become ready before it may run again.
+            declare(state, own)
         self.register_outputs({})

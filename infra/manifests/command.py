@@ -47,6 +47,7 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]
     options += [*_options(run), "--checkpoints", url(settings, "checkpoints"), "--scratch", url(settings, "scratch")]
+    options += ["--ha-storage", url(settings, "ha")] if settings.bucket.ha else []
     for name, value in {**_spark(settings), **s3a(settings, endpoint)}.items():
         options += ["--conf", f"{name}={value}"]
     for name, value in job.spark.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infra.manifests.access import account_name
 from infra.manifests.base import PROBES, Manifest, labels, lint_exempt, manifest
+from infra.manifests.declared_state import ensures
 from infra.manifests.ha import included_name
 from infra.settings import Settings
 from understudy.protocol.names import CLUSTER_LABEL, EXECUTOR_OF_LABEL
@@ -18,6 +19,18 @@ def policies(settings: Settings) -> list[Manifest]:
     """
     if not settings.network.policies:
         return []
+    return [*_of_replicas(settings), *_of_declared_state(settings)]
+
+
+def _of_declared_state(settings: Settings) -> list[Manifest]:
+    """It serves nothing, and talks to the API server only."""
+    if not settings.run.state:
+        return []
+    pods: Manifest = {"podSelector": {"matchLabels": ensures(settings)}}
+    return [_policy(settings, f"{settings.job.cluster}-state", pods, [], [pods])]
+
+
+def _of_replicas(settings: Settings) -> list[Manifest]:
     cluster, native = settings.job.cluster, settings.run.mode == "native"
     replicas: Manifest = {"podSelector": {"matchLabels": {CLUSTER_LABEL: cluster}}}
     if settings.run.mode == "standalone":

@@ -77,18 +77,26 @@ def _script_name(settings: Settings) -> str:
     return f"{settings.job.cluster}-script-{digest}"
 
 
-def _pod(settings: Settings, endpoint: str) -> Manifest:
+def any_pod(settings: Settings) -> Manifest:
+    """What each pod of the job's image has: as whom it runs, where, and from which registry."""
     job, resources = settings.job, settings.resources
     return {
         "serviceAccountName": account_name(settings),
         "automountServiceAccountToken": not settings.on_volume,
         "enableServiceLinks": False,
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": settings.run.termination_grace,
         "securityContext": dict(RESTRICTED_POD),
-        **({"priorityClassName": resources.priority_class} if resources.priority_class else {}),
         **({"nodeSelector": dict(resources.node_selector)} if resources.node_selector else {}),
         **({"imagePullSecrets": [{"name": name} for name in job.pull_secrets]} if job.pull_secrets else {}),
+    }
+
+
+def _pod(settings: Settings, endpoint: str) -> Manifest:
+    resources = settings.resources
+    return {
+        **any_pod(settings),
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": settings.run.termination_grace,
+        **({"priorityClassName": resources.priority_class} if resources.priority_class else {}),
         **({} if settings.on_volume else _apart(settings)),
         "containers": [_container(settings, endpoint)],
         "volumes": _volumes(settings),

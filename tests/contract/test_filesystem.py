@@ -22,8 +22,8 @@ from understudy.documents.directory import filesystem_type
 from understudy.documents.filesystem import FilesystemDocumentStore, check_directory
 from understudy.documents.model import Conflict, Content, Document, Unknown, Written
 from understudy.documents.numbered import Numbered
-from understudy.documents.threads import Threads
 from understudy.errors import DocumentError, SettingsError
+from understudy.threads import Threads
 
 BEFORE = ("looked", "temporary-made", "temporary-written", "temporary-synced", "linking")
 AFTER = ("linked", "directory-synced", "temporary-removed")
@@ -236,7 +236,7 @@ def test_a_disk_that_hangs_for_long_does_not_use_up_all_threads() -> None:
 def test_a_hanging_request_keeps_nobody_from_leaving(tmp_path: Path) -> None:
     script = (
         "import asyncio, time\n"
-        "from understudy.documents.threads import Threads\n"
+        "from understudy.threads import Threads\n"
         "async def main():\n"
         "    try:\n"
         "        await Threads().call(lambda: time.sleep(600), 0.01)\n"
@@ -414,7 +414,7 @@ def test_a_watcher_gives_its_inotify_instance_back_when_nobody_listens_any_more(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["by the kernel", "by nobody, so it looks"])
+@pytest.mark.parametrize("told", [True, False], ids=["by the kernel", "by polling"])
 def test_a_watcher_hears_of_a_change(filesystem: Filesystem, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
     def none_left(**_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")

@@ -18,7 +18,7 @@ from testkit.pulumi_program import Echo, perform, plain
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """One request of the program. ``provider`` is its provider's name, ``parent`` its parent's type."""
+    """One request of the program. ``provider`` is its provider's name, ``parent`` its parent's type; ``after``: names of what it waits for."""
 
     type: str
     name: str
@@ -32,6 +32,7 @@ class Registered:
     custom: bool
     secrets: tuple[str, ...]
     secret_outputs: tuple[str, ...]
+    after: tuple[str, ...]
 
     @property
     def kind(self) -> str:
@@ -64,6 +65,7 @@ class Recorder(mocks.MockMonitor):
                     custom=request.custom,
                     secrets=tuple(sorted(_secrets("", inputs))),
                     secret_outputs=tuple(request.additionalSecretOutputs),
+                    after=tuple(urn.rpartition("::")[2] for urn in request.dependencies),
                 )
             )
         return super().RegisterResource(request)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from infra.manifests.base import Manifest
 from infra.manifests.everything import kept_objects, passing_objects
 from infra.manifests.object_store import endpoint_of
-from infra.settings import LOCKS, MODES, PULLS, WORKLOADS, Settings
+from infra.settings import LOCKS, MODES, PULLS, STATES, WORKLOADS, Settings
 
 #: A stack has many keys, and drawing them all takes a while.
 patient = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -63,12 +63,14 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "secretEnvironment": secret,
         "sparkSettings": draw(st.dictionaries(st.sampled_from(["spark.a", "spark.b.c"]), TEXTS)),
         "replicas": 1 if volume else draw(st.integers(2 if production else 1, 5)),
+        "state": "" if volume else draw(st.sampled_from(STATES)),
         **draw(_endings()),
         "profile": draw(st.sampled_from(["default", "fast"])),
         "timings": draw(st.sampled_from([{}, {"lease": 30}, {"retry": 0.5, "kill": 0.2}])),
         "lock": draw(st.sampled_from(LOCKS)),
         "rehearse": draw(st.sampled_from(["live", "synthetic", "plan", "off"])),
         "mode": mode,
+        "haStorage": draw(st.booleans()),
         "cores": draw(st.integers(1, 8)),
         "master": draw(st.sampled_from(["spark://m:7077", "spark://m:1,n:2"])) if mode == "standalone" else "",
         "executors": executors,

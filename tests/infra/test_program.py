@@ -85,6 +85,18 @@ class TestWhatOutlivesTheStack:
             assert "pulumi.com/patchForce" not in each.inputs["metadata"]["annotations"]
 
 
+class TestDeclaredState:
+    @pytest.mark.parametrize(
+        ("state", "order"), [("suspended", ["Job", "Deployment"]), ("running", ["Deployment", "Job"])]
+    )
+    def test_a_job_stands_still_before_its_replicas_change_and_runs_while_they_do(
+        self, state: str, order: list[str]
+    ) -> None:
+        first, last = (each for each in record(state=state) if each.kind in {"Job", "Deployment"})
+        assert [first.kind, last.kind] == order
+        assert (first.name in last.after) is (state == "suspended")
+
+
 class TestEverything:
     def test_nothing_has_an_owner_that_takes_it_along(self) -> None:
         for each in objects(record(mode="native", createNamespace=True)):

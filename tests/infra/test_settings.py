@@ -44,6 +44,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("replicas", {"replicas": 0}, "at least 1"),
     ("replicas", {"replicas": "two"}, "integer"),
     ("replicas", {"workload": "StatefulSet"}, "1 replica"),
+    ("state", {"state": "stopped"}, "one of running, suspended"),
+    ("state", {"state": "suspended", "workload": "StatefulSet", "replicas": 1}, "its own pod's volume"),
     ("production", {"production": 1}, "boolean"),
     ("arguments", {"arguments": [1]}, "list of strings"),
     ("environment", {"environment": {"A": ["b"]}}, "names with a string"),

@@ -14,12 +14,13 @@ OFFSETS, SINK, COMMITS = "offsets", "sink", "commits"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``first`` to ``end`` are the inputs of the batch; ``nonce`` belongs to one PUT."""
+    """``first`` to ``end`` are the inputs of the batch; ``nonce`` belongs to one PUT. ``drains``: its watermark is the end of time."""
 
     token: Token
     first: int
     end: int
     nonce: str
+    drains: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +57,8 @@ class Checkpoint:
         planned = self.logs[OFFSETS].get(batch)
         if log == OFFSETS:
             before = self.logs[OFFSETS].get(batch - 1)
+            if before is not None and before.drains:
+                self.broken.append(f"I11: batch {batch} began after the one that has drained the query")
             if entry.first != (before.end if before else 0):
                 self.broken.append(f"I4: batch {batch} begins at input {entry.first}, the one before ended at {before}")
         elif planned is None or (planned.first, planned.end) != (entry.first, entry.end):
@@ -80,6 +83,16 @@ class Checkpoint:
     def last_token(self) -> Token | None:
         """Whose commit was the last one."""
         return self.served[-1] if self.served else None
+
+    @property
+    def ended(self) -> bool:
+        return self.ended_by is not None
+
+    @property
+    def drained(self) -> bool:
+        """Whether the last batch that began is committed and has drained the query; so is one that never began any."""
+        last = self.logs[OFFSETS].get(self.last(OFFSETS))
+        return last is None or (last.drains and self.last(COMMITS) == self.last(OFFSETS))
 
     def last(self, log: str) -> int:
         return max(self.logs[log], default=-1)

@@ -6,34 +6,38 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
+from tests.simulation.parts import Desk, Gate
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Refused, claim, standing_claim
 from understudy.protocol.claim import Claim
-from understudy.protocol.counters import Counts
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import (
     Attached,
     ClaimRefused,
     Committed,
+    Drain,
+    Drained,
     Ended,
     Granted,
+    Held,
+    Hold,
+    LetGo,
     Message,
+    Quiesce,
+    Quiesced,
     Reclaim,
     RehearsalReport,
     Roots,
     Started,
     Starting,
-    Suspend,
-    Suspended,
     decode,
     encode,
 )
-from understudy.protocol.token import NONE, Token
+from understudy.protocol.token import Token
 
 if TYPE_CHECKING:
     from tests.simulation.pod import Pod
@@ -45,48 +49,6 @@ _KILLED, _LOST = -signal.SIGKILL, 75
 
 #: How often a rightful leader starts again that met a predecessor's late write.
 _CONFLICTS = 2
-
-
-class Gate:
-    """A ``GateWriter`` without a page."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.view = View(State.STANDBY, NONE)
-
-    def publish(self, view: View) -> None:
-        # guard: gate-refuses-other-tokens
-        self.view.check(view)
-        self.view = view
-
-    def discard(self) -> None:
-        pass
-
-
-class NoCounters:
-    """A ``CountersPage`` on which nothing is ever counted: there is no fence."""
-
-    @classmethod
-    def create(cls, path: Path) -> NoCounters:
-        del path
-        return cls()
-
-    def read(self) -> Counts:
-        return Counts()
-
-
-class Desk:
-    """``Workspaces`` and ``Workspace`` in one: nothing here has files."""
-
-    gate, scratch = Path("gate"), Path("scratch")
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def sweep(self) -> None:
-        pass
-
-    remove = sweep
 
 
 class _EndedAs(Exception):
@@ -117,7 +79,10 @@ class SimulatedDriver:
         self._on_message, self._on_exit = on_message, on_exit
         self._buried = False
         self._granted, self._reclaim = asyncio.Event(), asyncio.Event()
-        self._suspended: float | None = None
+        self._quiesced: float | None = None
+        self._held = ""  # the request for which everything is held
+        self._roots_to_drain: list[str] = []  # of a hold that is for a drain
+        self._drains: str | None = None  # the request for which the query is drained
         self.busy = self._batch_runs = False
         self._nonce = 0
         self.handler: float | None = None  # seconds that the script's own handler of SIGTERM takes
@@ -207,16 +172,34 @@ class SimulatedDriver:
 
     def _hear(self, message: Message) -> None:
         match message:
-            case Granted():
+            case Granted(draining=draining):
+                self._held = "draining" if draining else self._held
                 self._granted.set()
             case Reclaim():
                 self._reclaim.set()
-            case Suspend(patience):
-                self._suspended = patience
+            case Quiesce(patience):
+                self._quiesced = patience
                 if self._batch_runs:
-                    self.world.loop.call_later(patience, self._tell, Suspended(False))
+                    self.world.loop.call_later(patience, self._tell, Quiesced(False))
                 else:
-                    self._tell(Suspended(True))
+                    self._tell(Quiesced(True))
+
+            case Hold(request, timeout, drain):
+                self._held = request
+                self._roots_to_drain = [ROOT] if drain else []
+                if self._batch_runs:
+                    self.world.loop.call_later(timeout, self._give_up, request)
+                else:
+                    self._tell(Held(request, "", roots=self._roots_to_drain))
+            case LetGo():
+                self._held = ""
+            case Drain(request):
+                self._drains = request
+
+    def _give_up(self, request: str) -> None:
+        if self._held == request and self._batch_runs:
+            self._held = ""
+            self._tell(Held(request, "a batch"))
 
     def _look_at(self, process: Any, due_ns: int, view: View) -> None:
         def look() -> None:
@@ -259,13 +242,13 @@ class SimulatedDriver:
             except FileExistsError as conflict:
                 conflicts += 1
                 if conflicts > _CONFLICTS:
-                    raise _EndedAs(1, f"{conflict}: somebody outside the election writes there") from conflict
+                    raise _EndedAs(1, f"{conflict}: another writer, outside the election, writes there") from conflict
                 continue
             if first:
                 self._tell(Committed(ROOT, world.checkpoint.last(COMMITS), world.loop.time() - began))
                 first = False
-            if self._suspended is not None:
-                self._tell(Suspended(True))
+            if self._quiesced is not None:
+                self._tell(Quiesced(True))
                 await asyncio.get_running_loop().create_future()
             await asyncio.sleep(chance.uniform(0.05, world.trigger))
 
@@ -316,12 +299,12 @@ class SimulatedDriver:
         if token is not None and self.gate.view.token < token:
             raise _EndedAs(_LOST, "the gate shows a lower token")
 
-    async def _publish(self, log: str, batch: int, first: int, end: int) -> None:
+    async def _publish(self, log: str, batch: int, first: int, end: int, *, drains: bool = False) -> None:
         """Gate, claim, gate, conditional PUT: as the fence does it."""
         # guard: gate-before-the-claim-is-read
         await self._admitted()
         self._nonce += 1
-        entry = Entry(self._token, first, end, f"{self.process.name}/{self._nonce}")
+        entry = Entry(self._token, first, end, f"{self.process.name}/{self._nonce}", drains)
         found = await self._within(self._roots.read(ROOT))
         standing = None if found is None else standing_claim(found)
         # guard: claim-before-each-write
@@ -344,11 +327,22 @@ class SimulatedDriver:
         checkpoint, line, chance = self.world.checkpoint, self.line, self.world.chance
         planned, done = await self._within(line.ask(lambda: (checkpoint.last(OFFSETS), checkpoint.last(COMMITS))))
         entry = await self._within(line.ask(lambda: checkpoint.logs[OFFSETS].get(planned)))
+        # guard: held-driver-begins-no-batch
+        if self._held and self._drains is None:
+            return
+        drains = False
         if planned > done:
             assert entry is not None
-            batch, first, end = planned, entry.first, entry.end
+            batch, first, end, drains = planned, entry.first, entry.end, entry.drains
+        elif self._drains is not None:
+            if entry is None or entry.drains:
+                self._tell(Drained(self._drains, ""))
+                await asyncio.get_running_loop().create_future()
+            assert entry is not None
+            batch, first, end, drains = planned + 1, entry.end, entry.end, True
+            await self._publish(OFFSETS, batch, first, end, drains=True)
         else:
-            if self._suspended is not None:
+            if self._quiesced is not None:
                 return
             batch, first = planned + 1, entry.end if entry else 0
             end = first + chance.randint(1, 5)
@@ -366,9 +360,14 @@ class SimulatedDriver:
             self.busy = False
         # as Spark's file sink: a batch whose entry is there is not written again
         if not await self._within(line.ask(lambda: batch in checkpoint.logs[SINK])):
-            await self._publish(SINK, batch, first, end)
-        await self._publish(COMMITS, batch, first, end)
+            await self._publish(SINK, batch, first, end, drains=drains)
+        await self._publish(COMMITS, batch, first, end, drains=drains)
+        self._batch_ends()
+
+    def _batch_ends(self) -> None:
         self._batch_runs = False
+        if self._held and self._drains is None:
+            self._tell(Held(self._held, "", roots=self._roots_to_drain))
 
     @staticmethod
     async def _within(request: Awaitable[T]) -> T:

@@ -22,30 +22,22 @@ from typing import Any
 
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.facts import (
-    Action,
+from understudy.election.commands import Command, Granted, Lost, Read, ReadMinEpoch, Renewed, Write
+from understudy.election.inputs import (
     Answer,
-    AskFloor,
     Evidence,
-    FloorIs,
-    FloorUnknown,
-    Granted,
-    Lost,
-    Observation,
-    Read,
+    Input,
+    MinEpochRead,
+    MinEpochUnknown,
     ReleaseAsked,
-    Renewed,
-    Role,
-    Rules,
     Seen,
-    State,
     StopAsked,
     Tick,
     Unseen,
-    Write,
 )
 from understudy.election.machine import decide, wakes_at
 from understudy.election.records import Attempt, lock_state_of
+from understudy.election.state import Role, Rules, State
 
 #: In whole seconds, so that states meet again.
 TIMINGS = Timings(lease=12.0, renew=5.0, retry=2.0, request=2.0, kill=1.0, write_timeout=4.0)
@@ -63,7 +55,7 @@ class Actor:
     """
 
     state: State
-    request: Read | AskFloor | Write | None = None
+    request: Read | ReadMinEpoch | Write | None = None
     fails_at: float | None = None
     frozen: bool = False
     dead: bool = False
@@ -199,7 +191,7 @@ def _with(moment: Moment, number: int, actor: Actor) -> Moment:
     return replace(moment, actors=(*moment.actors[:number], actor, *moment.actors[number + 1 :]))
 
 
-def _heard(moment: Moment, number: int, observation: Observation) -> Moment:
+def _heard(moment: Moment, number: int, observation: Input) -> Moment:
     actor = moment.actors[number]
     state, actions = decide(actor.state, observation, moment.now)
     actor = replace(actor, state=state)
@@ -210,9 +202,9 @@ def _heard(moment: Moment, number: int, observation: Observation) -> Moment:
     return replace(moment, broken=f"the gates of {open_now} are open") if len(open_now) > 1 else moment
 
 
-def _done(moment: Moment, actor: Actor, action: Action) -> tuple[Moment, Actor]:
+def _done(moment: Moment, actor: Actor, action: Command) -> tuple[Moment, Actor]:
     match action:
-        case Read() | AskFloor() | Write():
+        case Read() | ReadMinEpoch() | Write():
             return moment, replace(actor, request=action, fails_at=None)
         case Granted(grant):
             if grant.epoch <= moment.granted:
@@ -239,8 +231,8 @@ def _answered(moment: Moment, number: int) -> Moment:
     match request:
         case Read():
             return _heard(free, number, Seen(lock_state_of(moment.lock)))
-        case AskFloor():
-            return _heard(free, number, FloorIs(moment.granted))
+        case ReadMinEpoch():
+            return _heard(free, number, MinEpochRead(moment.granted))
         case Write():
             attempt = _sealed(actor, request)
             landed, outcome = _landed(moment, attempt)
@@ -257,8 +249,8 @@ def _given_up(moment: Moment, number: int) -> Moment:
     match request:
         case Write(attempt):
             return _heard(free, number, Answer(attempt, Unknown("no answer")))
-        case AskFloor():
-            return _heard(free, number, FloorUnknown("no answer"))
+        case ReadMinEpoch():
+            return _heard(free, number, MinEpochUnknown("no answer"))
         case _:
             return _heard(free, number, Unseen("no answer"))
 

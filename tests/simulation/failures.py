@@ -6,6 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
+class Planned(OSError):
+    """A failure that the history wanted."""
+
+
 @dataclass(slots=True)
 class Failures:
     """``planned``: how often each part, by its name, fails from now on."""
@@ -13,7 +17,7 @@ class Failures:
     planned: Counter[str] = field(default_factory=Counter)
 
     def at(self, part: str) -> None:
-        """Raises ``OSError`` where the use of ``part`` is to fail."""
+        """Raises ``Planned`` where the use of ``part`` is to fail."""
         if self.planned[part] > 0:
             self.planned[part] -= 1
-            raise OSError(28, "No space left on device")
+            raise Planned(28, "No space left on device")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tests.simulation.checkpoint import OFFSETS
 from tests.simulation.driver import SimulatedDriver
+from tests.simulation.failures import Planned
 from tests.simulation.plan import Kind
 from tests.simulation.pod import Pod
-from understudy.errors import DocumentUnreadable, UnderstudyError
+from understudy.errors import DocumentUnreadable, InternalError, UnderstudyError
 from understudy.events import Event
 from understudy.fencing.claim import standing_claim
 from understudy.ha.job import Job, Status
+from understudy.ha.requests import Result
+from understudy.ha.results import JobResult
 from understudy.protocol.claim import Claim
 from understudy.protocol.token import Token
 
@@ -37,6 +41,8 @@ class Invariants:
     job: Job | None = None
     claimants: dict[Token, SimulatedDriver] = field(default_factory=dict)
     root: Claim | None = None
+    suspended_at: int | None = None
+    paused_at: float | None = None
     finished: set[str] = field(default_factory=set)  # runs
 
     def __post_init__(self) -> None:
@@ -87,10 +93,15 @@ class Invariants:
         world = self.world
         if epoch <= self.epoch:
             self.broken.append(f"I2: {pod.holder} acquired epoch {epoch}, and tokens were made of {self.epoch}")
-        if pod.terminating:
+        # A frozen process hears of it after the answer that was under way.
+        if pod.terminating and pod.replica is not None and pod.replica.told_to_stop.is_set():
             self.broken.append(f"{pod.holder} was told to stop, and took the lock again")
         if world.loop.now - self.buried_at > 2 * world.profile.request:  # else it was won before
             self.broken.append(f"{pod.holder} took a lock that was buried")
+        if (
+            self.paused_at is not None and world.loop.now - self.paused_at > 4 * world.profile.request
+        ):  # else it was asked before
+            self.broken.append(f"I10: {pod.holder} took the lock of a job that is paused")
         named, self.named = self.named, None
         if named is not None and named != pod.holder:
             chosen = next(each for each in world.pods if each.holder == named)
@@ -101,6 +112,20 @@ class Invariants:
         said = [event for event in pod.said if event.event == "stopped-for"]
         if len(said) != 1:
             self.broken.append(f"I9: {pod.holder} stopped with {len(said)} reasons: {error}")
+        if isinstance(error, InternalError) and not isinstance(error.__cause__, Planned):
+            self.broken.append(f"I9: {pod.holder} ended because of a defect: {error}")
+
+    def results_are_kept(self) -> None:
+        """Once everything is calm."""
+        assert self.world.blobs is not None
+        stored = self.world.blobs.stored
+        clean = [JobResult.decode(data, name) for name, data in stored.items() if name.endswith("/result.json")]
+        told = {each.run: each.status for each in clean}
+        for run in sorted(self.finished):
+            if told.get(run) != Status.FINISHED:
+                self.broken.append(f"I8: run {run!r} has FINISHED, and results say {told.get(run)}")
+        if left := sorted(name for name in stored if name.endswith("_DIRTY.json")):
+            self.broken.append(f"I8: {left} stay dirty")
 
     # --- what lands ---------------------------------------------------------------------------------------------------
 
@@ -114,6 +139,8 @@ class Invariants:
             self.broken.append(f"I9: the job's document became unreadable: {error}")
             return
         before, self.job = self.job, job
+        paused = job is not None and job.requests.keeps_from_leading("none", "former")
+        self.paused_at = (self.world.loop.now if self.paused_at is None else self.paused_at) if paused else None
         if job is None:
             self.broken.append("I5: the job's document is gone")
         elif before is not None:
@@ -121,11 +148,39 @@ class Invariants:
                 self.broken.append(f"I2: the job went back from token {before.token} to {job.token}")
             if job.generation.number < before.generation.number:
                 self.broken.append(f"an older generation leads: {job.generation} after {before.generation}")
-            if before.status.terminal and job != before:
-                self._written_after_its_end(before, job)
+            self._status_follows(before, job)
         if job is not None and job.status is Status.FINISHED and self.world.checkpoint.ended_by is None:
             self.world.checkpoint.ended_by = job.token
             self.finished.add(job.runs.run)
+
+    def _status_follows(self, before: Job, job: Job) -> None:
+        if Status.SUSPENDED in {before.status, job.status}:
+            self._suspended(before, job)
+        if (before.status, job.status) == (Status.DRAINING, Status.FINISHED) and not self.world.checkpoint.drained:
+            self.broken.append("I11: a job that was drained is FINISHED, and its query keeps something back")
+        if before.status is not Status.DRAINING and job.status is Status.DRAINING and job.requests.under_way is None:
+            self.broken.append("I11: the job is DRAINING, and no request asks for it")
+        if before.status is Status.DRAINING and job.status in {Status.RUNNING, Status.SUSPENDED}:
+            self.broken.append(f"I11: a job that was DRAINING is {job.status}")
+        # to pause one, and to end that, is asked of what comes after it
+        if before.status.terminal and job != replace(before, requests=job.requests):
+            self._written_after_its_end(before, job)
+
+    def _suspended(self, before: Job, job: Job) -> None:
+        """No leader claims a job that is SUSPENDED, and no batch of it begins.
+
+        Where it was suspended without a driver, the last write of one that died may still land, as it may before any takeover.
+        """
+        begun = self.world.checkpoint.last(OFFSETS)
+        if before.status is not Status.SUSPENDED:
+            self.suspended_at = begun if job.checkpoints.counter != before.checkpoints.counter else None
+            answer = job.requests.answer
+            if answer is None or answer == before.requests.answer or answer.result != Result.DONE:
+                self.broken.append(f"I10: the job is SUSPENDED, and the answer is {answer}")
+        elif job.status is Status.SUSPENDED and job.token != before.token:
+            self.broken.append(f"I10: {job.holder} leads a job that is SUSPENDED")
+        elif self.suspended_at is not None and begun != self.suspended_at:
+            self.broken.append(f"I10: batch {begun} began while the job was SUSPENDED after batch {self.suspended_at}")
 
     def _written_after_its_end(self, before: Job, job: Job) -> None:
         if job.runs.run in {before.runs.run, *self.finished}:

@@ -143,7 +143,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process.waiting.clear()
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Until ``main`` is done. Raises ``RuntimeError`` when everybody waits for somebody else, and nobody for time."""
+        """Until ``main`` is done. Raises ``RuntimeError`` when every task waits for another, and none for time."""
         before = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -158,7 +158,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _turn(self) -> None:
         if not self._ready:
             if not self._timers:
-                raise RuntimeError("everybody waits for somebody else, and nobody for time")
+                raise RuntimeError("every task waits for another, and none for time")
             self.now = max(self.now, self._timers[0][0])
             while self._timers and self._timers[0][0] <= self.now:
                 self._ready.append(heapq.heappop(self._timers)[2])

@@ -34,8 +34,8 @@ from tests.simulation.pod import Quiet
 from tests.simulation.puppet import Puppet, puppet, sleep
 from understudy.clock import BootClock
 from understudy.config.timings import Timings
+from understudy.election.commands import Grant
 from understudy.election.elector import Elector
-from understudy.election.facts import Grant
 from understudy.errors import DocumentError
 
 TIMINGS = Timings()
@@ -73,10 +73,10 @@ class Ours:
         bench.loop.inside(process, lambda: self._start(process.name))
 
     def _start(self, holder: str) -> None:
-        async def no_floor() -> int:
+        async def nothing_granted() -> int:
             return 0
 
-        elector = Elector(self._store, NAME, holder, TIMINGS, BootClock(), self, Quiet(), floor=no_floor)
+        elector = Elector(self._store, NAME, holder, TIMINGS, BootClock(), self, Quiet(), min_epoch=nothing_granted)
         elector.ready(True)
         self.task = self._loop.create_task(elector.run())
 
@@ -281,7 +281,7 @@ class Bench:
             if (leader := self.leader()) is not None:
                 return leader
             await asyncio.sleep(0.1)
-        raise RuntimeError("nobody ever led")
+        raise RuntimeError("no candidate ever led")
 
     async def act(self) -> None:
         """A candidate that believes that it leads, acts. A frozen one does nothing."""
@@ -310,7 +310,7 @@ class Bench:
         if any(each.over() for each in self.candidates):
             self.found.add("an elector dies")
         if not any(each.leads() for each in alive):
-            self.found.add("nobody leads")
+            self.found.add("no leader")
         if self.acts and self.acts[-1] != leader.process.name and trouble in NEEDLESS:
             self.found.add("the lead is lost")
 

@@ -13,7 +13,8 @@ class Kind(StrEnum):
     ``mixed``: everything but what the others do. ``gone``: the lock is deleted, again and again, while the rest of it happens;
     where replicas may not create, it stays away for a while. ``harm``: an operator deletes, empties, damages, restores and buries documents,
     too. ``rollout``: newer revisions come besides. ``graceful``: pods are told to stop, and nothing else. ``outage``: the API
-    server is away for everybody, and nothing else. ``storm``: leaders die, many of them.
+    server is away for everybody, and nothing else. ``storm``: leaders die, many of them. ``asked``: an operator asks the job to suspend,
+    to go on and to hand over, again and again, while the rest of it happens.
     """
 
     MIXED = "mixed"
@@ -23,6 +24,7 @@ class Kind(StrEnum):
     OUTAGE = "outage"
     STORM = "storm"
     GONE = "gone"
+    ASKED = "asked"
 
 
 #: Only one thing goes wrong in these, and it is known exactly what has to follow.
@@ -50,7 +52,9 @@ class Plan:
     @classmethod
     def of(cls, seed: int) -> Plan:
         chance = random.Random(f"plan {seed}")
-        kind = chance.choices(list(Kind), [0.5, 0.2, 0.15, 0.07, 0.07, 0.005, 0.0])[0]
+        kind = chance.choices(list(Kind), [0.5, 0.2, 0.15, 0.07, 0.07, 0.005, 0.0, 0.0])[0]
+        if kind is Kind.MIXED and random.Random(f"asked {seed}").random() < 0.15:
+            kind = Kind.ASKED
         if kind is Kind.MIXED and random.Random(f"gone {seed}").random() < 0.15:
             kind = Kind.GONE
         return cls.like(seed, kind)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.clocks import ProcessClock
-from tests.simulation.driver import Desk, Gate, NoCounters, SimulatedDriver
+from tests.simulation.driver import SimulatedDriver
 from tests.simulation.loop import Process
+from tests.simulation.parts import Desk, Gate, NoCounters
 from understudy.documents.model import DocumentStore
 from understudy.election.multi import MultiStore
 from understudy.errors import UnderstudyError
@@ -20,7 +21,7 @@ from understudy.ha.replicas import Replica as Entry
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.services import HighAvailabilityServices
 from understudy.supervisor.driver_parts import DriverParts
-from understudy.supervisor.hosts import Host
+from understudy.supervisor.hosts import EvidenceListener, Host
 from understudy.supervisor.native import Executors as TheirExecutors
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.supervisor import Supervisor
@@ -82,8 +83,8 @@ class Executors:
 
     pod: Pod
 
-    async def clear(self, alive: Iterable[str], log: Log) -> None:
-        del alive, log
+    async def clear(self, alive: Iterable[str], log: Log, *, own: bool = False) -> None:
+        del alive, log, own
         world, line = self.pod.world, self.pod.lines[0]
         if not world.calm and world.chance.random() < 0.3:
             self.pod.freeze(lambda process: process is self.pod.supervisor)
@@ -130,17 +131,9 @@ class Pod:
         documents, lock = world.store(self.lines[0]), world.store(self.lines[1])
         held: DocumentStore = MultiStore(lock, world.store(self.lines[1], world.leases)) if world.multi else lock
 
-        def evidence(
-            replicas: ReplicaStore,
-            leader: Callable[[], str | None],
-            *,
-            on_leader_dead: Callable[[str], None],
-            on_own_pod_deleted: Callable[[str], None],
-            on_leader_pod_deleted: Callable[[], None],
-        ) -> Evidence:
+        def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
             del replicas
-            del on_own_pod_deleted, on_leader_pod_deleted  # a signal comes unannounced
-            self.evidence = Evidence(self, leader, on_leader_dead)
+            self.evidence = Evidence(self, told.leader, told.on_leader_dead)  # a signal comes unannounced
             return self.evidence
 
         async def close() -> None:
@@ -149,7 +142,9 @@ class Pod:
         async def look_up() -> int:
             return self.revision
 
-        services = HighAvailabilityServices(documents, held, world.store(self.lines[0], world.floors), {}, close)
+        services = HighAvailabilityServices(
+            documents, held, world.store(self.lines[0], world.claims), {}, close, world.blobs
+        )
         host = Host(
             self.holder,
             f"pod-{self.number}",

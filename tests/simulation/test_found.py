@@ -13,7 +13,7 @@ from tests.simulation.world import World
 from understudy.documents import record
 from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
-from understudy.election.facts import Grant
+from understudy.election.commands import Grant
 from understudy.election.records import GRANT, GrantEntry
 from understudy.errors import DocumentTooLarge
 from understudy.ha.job import Status
@@ -227,7 +227,7 @@ def test_a_document_too_large_for_what_has_to_be_written_ends_a_leader_and_is_no
 def test_a_leader_told_to_stop_lets_the_scripts_own_handler_end_behind_a_closed_gate() -> None:
     async def script(one: World) -> None:
         pod, driver = await leading(one)
-        driver.handler = one.settings(1).stop_patience / 2
+        driver.handler = one.settings(1).takeover.stop_patience / 2
         pod.sigterm()
         await until(one, lambda: driver.gate.view.state is State.CLOSED)
         await until(one, lambda: pod.gone)

@@ -28,11 +28,13 @@ def test_a_guard_that_is_not_marked_is_an_error() -> None:
 def catching(mutant: Mutant) -> int | None:
     """A seed whose history notices that the guard is gone."""
     with mutant.alive():
-        seeds = (mutant.caught_by, *range(2000))
+        seeds = (mutant.caught_by, *range(20_000 if mutant.rare else 2000))
         return next((seed for seed in seeds if play(plan_for(mutant, seed)).broken), None)
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant", [pytest.param(each, marks=[pytest.mark.long] if each.rare else [], id=each.name) for each in MUTANTS]
+)
 def test_a_history_catches_the_lack_of_a_guard(mutant: Mutant) -> None:
     seed = catching(mutant)
     assert seed is not None, "nothing notices that it is gone"

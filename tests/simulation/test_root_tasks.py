@@ -22,7 +22,7 @@ def test_an_elector_that_dies_ends_its_process_and_another_leads() -> None:
         assert standby.exit_code == InternalError.exit_code
         reasons = [event.sentence for event in standby.said if event.event == "stopped-for"]
         assert len(reasons) == 1
-        assert "the elector: OSError" in reasons[0]
+        assert "the elector: Planned" in reasons[0]
         await until(one, lambda: any(pod.leads for pod in one.living()))
         assert not one.holds.broken
 
@@ -42,7 +42,7 @@ def test_a_standby_whose_driver_cannot_be_started_once_has_one_later() -> None:
         await until(one, lambda: len(standby.drivers) > before)
         ended = [event.sentence for event in standby.said if event.event == "standby-ended"]
         assert len(ended) == 3
-        assert all("could not be started: OSError" in sentence for sentence in ended[1:])
+        assert all("could not be started: Planned" in sentence for sentence in ended[1:])
         assert not one.holds.broken
 
     world(replicas=2).run(script)
@@ -55,7 +55,7 @@ def test_a_leader_whose_driver_cannot_be_started_once_starts_it_again() -> None:
         driver.die(1)
         await until(one, lambda: leader.leads and leader.drivers[-1] is not driver)
         died = [event.sentence for event in leader.said if event.event == "driver-died"]
-        assert "could not be started: OSError" in died[-1]
+        assert "could not be started: Planned" in died[-1]
         assert not one.holds.broken
 
     world().run(script)

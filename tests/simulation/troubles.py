@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,8 @@ from tests.simulation.loop import Process
 from tests.simulation.plan import Kind
 from tests.simulation.pod import Pod
 from understudy.documents.record import Record
-from understudy.errors import DocumentUnreadable
+from understudy.errors import DocumentUnreadable, UnderstudyError
+from understudy.ha.requests import Action, Request
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -52,6 +54,7 @@ class Troubles:
             Kind.HARM: [*deaths, *others, *[self._harm] * 4],
             Kind.GRACEFUL: [self._terminate],
             Kind.OUTAGE: [self._outage],
+            Kind.ASKED: [*deaths, *others, *[self._ask] * 6],
             Kind.GONE: [*deaths, self._freeze, self._cut, self._terminate, *[self._delete_lock] * 5],
         }
         what = random.Random(f"trouble {self.world.plan.seed} {number}").choice(kinds[self.world.plan.kind])
@@ -119,6 +122,31 @@ class Troubles:
     def _terminate(self, pod: Pod) -> None:
         pod.sigterm()
         self.world.loop.later(None, self.world.chance.uniform(0.0, 1.0), self.world.start)
+
+    def _ask(self, _: Pod) -> None:
+        """Of the job. What it was asked for is withdrawn, or undone, by ``resume`` a while later."""
+        world = self.world
+        action = world.chance.choice([Action.SUSPEND, Action.SUSPEND, Action.HAND_OVER, "pause"])
+        if world.drains.random() < 0.2:
+            action = Action.DRAIN
+        timeout = world.chance.choice([0.5, 5.0, 30.0])
+        warm = world.chance.random() < 0.4
+        later = world.chance.uniform(0.0, 3.0 * world.profile.lease)
+
+        async def ask() -> None:
+            with suppress(UnderstudyError):  # refused, or the server does not answer
+                if action == "pause":
+                    await world.jobs.pause("operator", world.loop.now)
+                else:
+                    await world.jobs.ask(
+                        Request(world.unique(), action, "operator", world.loop.now, timeout, warm=warm)
+                    )
+            await asyncio.sleep(later)
+            with suppress(UnderstudyError):
+                await world.jobs.resume()
+                await world.jobs.unpause()
+
+        world.loop.inside(world.operator, lambda: world.loop.create_task(ask()))
 
     def _step_clock(self, pod: Pod) -> None:
         error = self.world.chance.uniform(-1e6, 1e6)

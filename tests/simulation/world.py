@@ -6,10 +6,12 @@ import asyncio
 import random
 import uuid
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.doubles.blobs import MemoryBlobStore
 from tests.doubles.memory import MemoryServer
 from tests.simulation.checkpoint import COMMITS, Checkpoint
 from tests.simulation.failures import Failures
@@ -21,7 +23,10 @@ from tests.simulation.pod import Pod
 from tests.simulation.troubles import Troubles
 from understudy.config.timings import PROFILES, Timings
 from understudy.config.tree import Restart, Standby
+from understudy.errors import DocumentEmptied
 from understudy.events import Event
+from understudy.ha.job import Status
+from understudy.ha.job_store import JobStore
 from understudy.supervisor.settings import RunSettings
 
 CLUSTER, JOB = "sim", "job"
@@ -30,6 +35,8 @@ _SCRIPT = Path(__file__)
 _TRACE = 5000
 #: A job with runs has so many, and so many replicas are started for runs that have ended.
 _RUNS, _STALE = 3, 6
+#: Seconds of calm after which every result is kept: more than the tries before it have taught a replica to wait.
+_RESULTS_WITHIN = 2 * 3600.0
 
 
 @dataclass(eq=False)
@@ -40,7 +47,7 @@ class World:
     api: Site = field(default_factory=Site)
     objects: Site = field(default_factory=Site)
     leases: MemoryServer = field(default_factory=MemoryServer)
-    floors: MemoryServer = field(default_factory=MemoryServer)
+    claims: MemoryServer = field(default_factory=MemoryServer)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     pods: list[Pod] = field(default_factory=list)
     obituaries: set[str] = field(default_factory=set)
@@ -60,6 +67,7 @@ class World:
         self.chance = random.Random(self.plan.seed)
         #: In the place of the jitter's numbers.
         self.fractions = random.Random(0)
+        self.drains = random.Random(f"drains {self.plan.seed}")
         storm = self.plan.kind is Kind.STORM
         self.profile: Timings = PROFILES["fast" if storm else self.chance.choice(["fast", "fast", "default"])]
         self.multi = self.plan.multi
@@ -79,9 +87,14 @@ class World:
         self.trigger = self.chance.choice([1.0, 4.0])
         self.starts_within = 0.5 if storm else self.chance.choice([0.5, 5.0])
         self.batches = self.chance.randint(5, 60) if self.plan.finite else None
+        # Results of runs that end. A die of its own: histories without them stay what they were.
+        self.blob_faults = random.Random(f"blobs {self.plan.seed}")
+        self.blobs_fail = self.blob_faults.choice([0.0, 0.2, 0.6])
+        self.blobs = MemoryBlobStore(fault=self._blob_fault) if self.plan.finite else None
         self._settings: dict[tuple[int, int], RunSettings] = {}
         self.stuck = False  # whether takeovers wait for something that never comes
         self.holds, self.troubles = Invariants(self), Troubles(self)
+        self.operator = Process("operator")
 
     # --- what pods ask of it ------------------------------------------------------------------------------------------
 
@@ -102,6 +115,12 @@ class World:
         deaf = self.chance.choice([0.0, 0.3, 1.0]) if self.plan.kind not in ALONE else 0.0
         return SimulatedStore(line, deaf, server, lambda name: self.bare or not name.endswith("-lock"))
 
+    @property
+    def jobs(self) -> JobStore:
+        """The job's document as an operator reaches it who asks something of the job."""
+        line = self.line(self.operator, self.api, bounded=True)
+        return JobStore(self.store(line), self.settings(1).names.job_document, JOB, "", self.unique)
+
     def settings(self, revision: int, run: int = 1) -> RunSettings:
         if (revision, run) not in self._settings:
             self._settings[revision, run] = RunSettings(
@@ -118,6 +137,11 @@ class World:
                 standby=Standby(max_age=4.0 if self.plan.ages else 3600.0),
             )
         return self._settings[revision, run]
+
+    def _blob_fault(self, verb: str) -> str:
+        del verb
+        fails = not self.calm and self.blob_faults.random() < self.blobs_fail
+        return self.blob_faults.choice(["lost", "late"]) if fails else ""
 
     def user_code_lasts(self) -> float:
         """At most, in seconds: now and then longer than a lease."""
@@ -208,9 +232,38 @@ class World:
 
     async def _calm_down(self) -> None:
         """Faults stop, and what was under way lands; then a replica leads and commits, soon."""
+        self._faults_stop()
+        if self.holds.harmed or self.checkpoint.ended_by is not None:
+            return
+        if self.plan.kind is Kind.ASKED:
+            with suppress(DocumentEmptied):  # no replica has led yet
+                await self.jobs.resume()
+                await self.jobs.unpause()
+        committed = self.checkpoint.last(COMMITS)
+        another_pod = 4.0
+        soon = self._soon() + another_pod + self.starts_within
+        await asyncio.sleep(soon + 2 * self.trigger)
+        if self.batches is not None:
+            await self._runs_end(soon)
+            return
+        if self.checkpoint.ended:
+            return  # it was being drained
+        leaders = [pod.holder for pod in self.living() if pod.leads]
+        if self.holds.job is not None and self.holds.job.status is Status.DRAINING:
+            self.holds.broken.append("I11: the job is DRAINING for ever")
+        elif len(leaders) != 1:
+            self.holds.broken.append(f"I7: {leaders} lead after the calm")
+        elif self.checkpoint.last(COMMITS) <= committed:
+            self.holds.broken.append("I7: nothing is committed after the calm")
+        elif self.holds.job is not None and self.holds.job.requests.under_way is not None:
+            self.holds.broken.append(f"I10: no answer to {self.holds.job.requests.request}")
+
+    def _faults_stop(self) -> None:
         self.calm = self.bare = True
         self.trouble = self.fails = 0.0
         self.api.down = self.objects.down = False
+        self.loop.kill(self.operator)
+        self.operator = Process("operator")
         self.api.land_all()
         self.objects.land_all()
         for pod in self.living():
@@ -222,20 +275,6 @@ class World:
             for process in pod.processes:
                 process.stops_at = None
         self.note("calm")
-        if self.holds.harmed or self.checkpoint.ended_by is not None:
-            return
-        committed = self.checkpoint.last(COMMITS)
-        another_pod = 4.0
-        soon = self._soon() + another_pod + self.starts_within
-        await asyncio.sleep(soon + 2 * self.trigger)
-        if self.batches is None:
-            leaders = [pod.holder for pod in self.living() if pod.leads]
-            if len(leaders) != 1:
-                self.holds.broken.append(f"I7: {leaders} lead after the calm")
-            elif self.checkpoint.last(COMMITS) <= committed:
-                self.holds.broken.append("I7: nothing is committed after the calm")
-        else:
-            await self._runs_end(soon)
 
     async def _runs_end(self, soon: float) -> None:
         """The run under way ends; where there are more, so does each."""
@@ -247,8 +286,10 @@ class World:
                 self.holds.broken.append(f"I7: run {run} of the job does not come to its end")
                 return
             if not self.plan.runs or self.run_number == _RUNS:
-                return
+                break
             await asyncio.sleep(soon)
+        await asyncio.sleep(_RESULTS_WITHIN)
+        self.holds.results_are_kept()
 
     def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""

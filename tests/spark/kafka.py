@@ -53,7 +53,7 @@ class Broker:
 
     def messages(self, topic: str) -> list[str]:
         """All that is in its first partition, and not of a transaction that was given up. Joins no group."""
-        with closing(self._consumer("nobody")) as consumer:
+        with closing(self._consumer("unused")) as consumer:
             partition = TopicPartition(topic, 0, 0)
             _, end = consumer.get_watermark_offsets(partition, _PATIENCE)
             consumer.assign([partition])
@@ -74,7 +74,7 @@ class Broker:
     def look(self) -> dict[str, Any]:
         """Everything a standby could change: topics, the ends of their partitions, groups and what they have committed."""
         admin = self._admin()
-        with closing(self._consumer("nobody")) as consumer:
+        with closing(self._consumer("unused")) as consumer:
             partitions = [
                 TopicPartition(topic, number)
                 for topic, found in admin.list_topics(timeout=_PATIENCE).topics.items()

@@ -69,6 +69,12 @@ class Replicas:
     def command(self, what: str) -> list[str]:
         return [sys.executable, "-m", "understudy.cli.main", what, "--ha-dir", str(self.home / "ha")]
 
+    def ask(self, what: str, *options: str) -> tuple[int, dict[str, Any]]:
+        """The exit code, and what the command prints with ``--json``."""
+        command = [*self.command(what), *options, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return done.returncode, json.loads(done.stdout) if done.stdout else {"text": done.stderr}
+
     def status(self) -> dict[str, Any]:
         """What the command prints; in this process, for a fresh one each time would take a processor from the replicas."""
         done = CliRunner().invoke(app, ["status", "--ha-dir", str(self.home / "ha"), "--json"])

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.protocol.messages import Committed, Ended, RehearsalReport, Started, Suspend, Suspended
+from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Started
 
 HEADER = """
 import sys, time
@@ -247,11 +247,11 @@ def test_a_leader_that_is_told_to_stop_waits_for_user_code_and_its_commit_and_fo
         rig.lead()
         rig.until(tmp_path / "entered", "")
         rig.until(tmp_path / "computing", "")
-        rig.say(Suspend(600.0))
+        rig.say(Quiesce(600.0))
         with pytest.raises(Empty):
-            rig.wait_for(Suspended, timeout=1)
+            rig.wait_for(Quiesced, timeout=1)
         (tmp_path / "leave").touch()
-        assert not rig.wait_for(Suspended, timeout=60).clean
+        assert not rig.wait_for(Quiesced, timeout=60).clean
         assert (tmp_path / "checkpoints" / "mine" / "commits" / "0").exists()
 
 
@@ -271,8 +271,8 @@ def test_a_leader_that_is_told_to_stop_does_not_wait_for_user_code_that_usually_
     with Rig(tmp_path, script) as rig:
         rig.lead()
         rig.until(tmp_path / "entered", "")
-        rig.say(Suspend(600.0))
-        assert not rig.wait_for(Suspended, timeout=60).clean
+        rig.say(Quiesce(600.0))
+        assert not rig.wait_for(Quiesced, timeout=60).clean
         (tmp_path / "leave").touch()
 
 
@@ -297,12 +297,12 @@ def test_a_leader_that_is_told_to_stop_finishes_a_batch_only_if_it_is_empty(tmp_
             rig.wait_for(Committed)
             feed(tmp_path, 3)
         rig.until(tmp_path / "computing", "")
-        rig.say(Suspend(600.0))
+        rig.say(Quiesce(600.0))
         if not empty:
-            assert not rig.wait_for(Suspended).clean
+            assert not rig.wait_for(Quiesced).clean
         (tmp_path / "leave").touch()
         if empty:
-            assert rig.wait_for(Suspended).clean
+            assert rig.wait_for(Quiesced).clean
             assert (tmp_path / "checkpoints" / "it" / "commits" / "2").exists()
 
 

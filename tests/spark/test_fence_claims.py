@@ -172,7 +172,7 @@ def test_a_raised_token_claims_known_roots_again_by_itself(one: Driver, tmp_path
 
 
 def recorded(one: Driver, root: Path, number: int) -> tuple[str, str]:
-    answer = json.loads(one.fence.claim(str(root), one.conf, number))
+    answer = json.loads(one.fence.claim(str(root), one.conf, number, -1))
     return answer["outcome"], answer["reason"]
 
 

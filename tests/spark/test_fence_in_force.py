@@ -86,7 +86,8 @@ def test_what_a_script_and_its_files_set_keeps_the_fence_in_force_or_ends_the_ru
             " commitProtocolClass=FencedCommitProtocol commitProtocolClass=HadoopMapReduceCommitProtocol",
         )
         assert rig.wait_for(Committed).batch == 0
-        rig.until(rig.output, "failed True\ntold commitProtocolClass=FencedCommitProtocol\n")
+        rig.until(rig.output, "failed True")
+        rig.until(rig.output, "told commitProtocolClass=FencedCommitProtocol")
         assert (tmp_path / "named" / "_SUCCESS").exists()
         ended = rig.wait_for(Ended)
         assert (tmp_path / "bare" / "_understudy").exists()

@@ -211,11 +211,18 @@ def test_a_socket_is_never_connected_to(stage: Stage) -> None:
     assert played["rows"] > 0
 
 
-def settled(spark: SparkSession) -> None:
-    """Wait for the tasks of a batch that was cancelled: they write their state a moment longer."""
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
-    while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
-        time.sleep(0.05)
+def settled(stage: Stage) -> dict[str, tuple[int, str]]:
+    """The checkpoint, once the tasks of a batch that was cancelled leave it alone: they write their state, and then tidy it, a
+    moment longer, also after Spark counts them as ended.
+    """
+    tracker = stage.spark.sparkContext._jsc.sc().statusTracker()
+    seen: dict[str, tuple[int, str]] = {}
+    while True:
+        found = {} if any(each.numRunningTasks() for each in tracker.getExecutorInfos()) else contents(stage.checkpoint)
+        if found and found == seen and not any(".tmp" in path for path in found):
+            return found
+        seen = found
+        time.sleep(0.5)
 
 
 def test_another_source_is_replaced_and_its_leaders_state_is_read_all_the_same(stage: Stage) -> None:
@@ -230,8 +237,7 @@ def test_another_source_is_replaced_and_its_leaders_state_is_read_all_the_same(s
     while (leader.lastProgress or {"batchId": 0})["batchId"] < 2:
         leader.awaitTermination(0.1)
     leader.stop()
-    settled(stage.spark)
-    before = contents(stage.checkpoint)
+    before = settled(stage)
 
     with stage.rehearsal(per_value()) as rehearsal:
         played = play(rehearsal)

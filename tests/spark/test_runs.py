@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.spark.replicas import PATIENCE, Replicas
+from understudy.cli.main import app
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,6 +39,29 @@ def ended(replicas: Replicas, *options: str) -> tuple[int, str]:
     """The exit code of a replica that is started now, and what it said."""
     code = replicas.start(*options).wait(PATIENCE)
     return code, (replicas.home / f"replica-{len(replicas.started) - 1}.log").read_text()
+
+
+def test_what_has_finished_stays_so_where_every_document_is_lost(replicas: Replicas) -> None:
+    storage = ("--ha-storage", str(replicas.home / "results"), "--run-id")
+    (replicas.home / "may-end").touch()
+    assert ended(replicas, *storage, "one")[0] == 0
+    (kept,) = (replicas.home / "results").rglob("result*.json")
+    assert kept.relative_to(replicas.home / "results") == Path("job-results/job/job/one/result.json")
+    asked = ["result", "--ha-storage", str(replicas.home / "results"), "--cluster-id", "job", "--run-id"]
+    assert CliRunner().invoke(app, [*asked, "one"]).stdout == "run one of job job: FINISHED: the script ended\n"
+
+    shutil.rmtree(replicas.home / "ha")
+    code, said = ended(replicas, *storage, "one")
+    assert code == 0
+    assert "recalled: the job's record was gone" in said
+    assert "job job is FINISHED: the script ended (run one, ended 20" in said
+    assert len(ran(replicas)) == 1
+
+    shutil.rmtree(replicas.home / "ha")
+    assert ended(replicas, *storage, "two")[0] == 0
+    first, second = ran(replicas)
+    assert first < second, "tokens go on above those of a run whose documents are lost"
+    assert CliRunner().invoke(app, [*asked, "two"]).exit_code == 0
 
 
 def ran(replicas: Replicas) -> list[int]:

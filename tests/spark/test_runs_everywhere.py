@@ -38,11 +38,11 @@ def test_accumulators_count_what_the_job_does_and_nothing_that_was_rehearsed(tmp
         "print('in all', seen.value, flush=True)\n"
     )
     with Rig(tmp_path, script, rehearse="live", rounds=2) as rig:
-        rig.until(rig.output, "a batch 113\n")
+        rig.until(rig.output, "a batch 113")
         while rig.wait_for(RehearsalReport).rounds < 2:
             pass
         rig.lead()
-        rig.until(rig.output, "in all 163\n")
+        rig.until(rig.output, "in all 163")
 
 
 def test_functions_of_an_action_run_and_a_checkpoint_of_a_frame_leaves_a_directory(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_batch_that_tasks_write_past_every_gate_counts_as_the_users_code_while
             rig.until(tmp_path / f"in-{name}", "")
             assert (name, rig.activity.running) == (name, counts)
             (tmp_path / f"out-{name}").touch()
-            rig.until(rig.output, f"done {name}\n")
+            rig.until(rig.output, f"done {name}")
             give_up = time.monotonic() + 30
             while rig.activity.running:
                 assert time.monotonic() < give_up

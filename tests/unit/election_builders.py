@@ -17,29 +17,13 @@ from typing import Any, TypeVar
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, Content, Document, LeaderRecord, Outcome, Unknown, Written, merged
+from understudy.election.commands import Command, Grant, Granted, Read, ReadMinEpoch, Say, Write
 from understudy.election.elector import Elector
-from understudy.election.facts import (
-    Action,
-    Answer,
-    AskFloor,
-    FloorIs,
-    FloorUnknown,
-    Grant,
-    Granted,
-    Observation,
-    Read,
-    Role,
-    Rules,
-    Say,
-    Seen,
-    State,
-    Tick,
-    Unseen,
-    Write,
-)
+from understudy.election.inputs import Answer, Input, MinEpochRead, MinEpochUnknown, Seen, Tick, Unseen
 from understudy.election.machine import decide, wakes_at
 from understudy.election.multi import KIND, MultiStore
 from understudy.election.records import GRANT, Attempt, Corrupt, GrantEntry, lock_state_of
+from understudy.election.state import Role, Rules, State
 from understudy.events import Event, Log
 from understudy.protocol.names import BURIED, LOCK_LABELS
 
@@ -128,7 +112,7 @@ class Lock:
 class Replica:
     """One core, driven by hand: its requests are answered at once from ``lock``, or by the faults given.
 
-    ``cut``: nothing is answered. ``deaf``: reads are not. ``floor`` ``None``: the floor cannot be read.
+    ``cut``: nothing is answered. ``deaf``: reads are not. ``min_epoch`` ``None``: it cannot be read.
 
     ``faults`` (one per write): ``lost-request``, ``lost-answer``, ``late`` (lands at ``land()``), ``ok``.
     """
@@ -136,12 +120,12 @@ class Replica:
     holder: str
     lock: Lock
     timings: Timings = TIMINGS
-    floor: int | None = 0
+    min_epoch: int | None = 0
     cut: bool = False
     deaf: bool = False
     frozen: bool = False
     faults: list[str] = field(default_factory=list)
-    done: list[Action] = field(default_factory=list)
+    done: list[Command] = field(default_factory=list)
     sent: list[Attempt] = field(default_factory=list)
     late: list[Attempt] = field(default_factory=list)
     reads: int = 0
@@ -152,7 +136,7 @@ class Replica:
     def __post_init__(self) -> None:
         self.state = State(Rules(NAME, self.holder, self.timings, "g1"))
 
-    def hear(self, *observations: Observation) -> Replica:
+    def hear(self, *observations: Input) -> Replica:
         """Hear, and everything that follows from it at this moment."""
         for observation in observations:
             self.state, actions = decide(self.state, observation, self.now)
@@ -192,7 +176,7 @@ class Replica:
     def sentence(self, event: str) -> str:
         return next(said.sentence for said in reversed(self.of(Say)) if said.event == event)
 
-    def _answer(self, action: Action) -> Observation | None:
+    def _answer(self, action: Command) -> Input | None:
         match action:
             case Read():
                 self.reads += 1
@@ -200,8 +184,8 @@ class Replica:
                     return Unseen("no answer")
                 broken = self.lock.unreadable
                 return Seen(Corrupt(self.lock.standing, broken) if broken else lock_state_of(self.lock.standing))
-            case AskFloor():
-                return FloorUnknown("no answer") if self.floor is None else FloorIs(self.floor)
+            case ReadMinEpoch():
+                return MinEpochUnknown("no answer") if self.min_epoch is None else MinEpochRead(self.min_epoch)
             case Write(attempt):
                 return self._write(attempt.sealed(f"{self.holder}-{next(self.nonces)}", f"{self.now:.3f}"))
             case _:
@@ -249,8 +233,10 @@ def leading(holder: str = "a", lock: Lock | None = None, *, timings: Timings = T
     return replica
 
 
-def ready(holder: str = "a", lock: Lock | None = None, *, timings: Timings = TIMINGS, floor: int | None = 0) -> Replica:
-    replica = Replica(holder, Lock() if lock is None else lock, timings, floor)
+def ready(
+    holder: str = "a", lock: Lock | None = None, *, timings: Timings = TIMINGS, min_epoch: int | None = 0
+) -> Replica:
+    replica = Replica(holder, Lock() if lock is None else lock, timings, min_epoch)
     replica.state = replace(replica.state, ready=True)
     return replica
 
@@ -266,7 +252,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         events = super().select(0)
         if not events and timeout is None:
-            raise RuntimeError("everybody waits for somebody else, and nobody for time")
+            raise RuntimeError("every task waits for another, and none for time")
         if not events and timeout:
             self.jumped += timeout
         return events
@@ -433,7 +419,7 @@ def join(
     *,
     timings: Timings = FAST,
     is_ready: bool = True,
-    floor: Callable[[], Awaitable[int]] | None = None,
+    min_epoch: Callable[[], Awaitable[int]] | None = None,
     offset: float = 0.0,
     rate: float = 1.0,
     jitter: Callable[[], float] = lambda: 0.5,
@@ -441,7 +427,7 @@ def join(
 ) -> Member:
     """With a ``second`` server the lock is ``multi``."""
 
-    async def no_floor() -> int:
+    async def nothing_granted() -> int:
         return 0
 
     said: list[Event] = []
@@ -457,7 +443,7 @@ def join(
         clock,
         driver,
         Log(stream=io.StringIO(), listeners=[said.append]),
-        floor=no_floor if floor is None else floor,
+        min_epoch=nothing_granted if min_epoch is None else min_epoch,
         lock_kind="file" if other is None else KIND,
         jitter=jitter,
         nonce=lambda: f"{holder}-{next(nonces)}",

@@ -11,12 +11,23 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from understudy.election.facts import Grant
+from understudy.config.tree import Restart
+from understudy.election.commands import Grant
 from understudy.errors import SettingsError
 from understudy.ha.job import Job, Status
-from understudy.protocol.messages import ClaimRefused, RehearsalReport, StaleSnapshot, StillRunning
+from understudy.ha.requests import Action, Request, Requests, Result
+from understudy.protocol.messages import ClaimRefused, Drained, Held, RehearsalReport, StaleSnapshot, StillRunning
 from understudy.protocol.token import Token
-from understudy.supervisor.commands import BeginAttempt, Command, Purpose, RecordEnd, RecordFailure
+from understudy.supervisor.commands import (
+    AnswerRequest,
+    BeginAttempt,
+    Command,
+    Purpose,
+    RecordDraining,
+    RecordEnd,
+    RecordFailure,
+    RecordSuspended,
+)
 from understudy.supervisor.driver_end import Completed, Failed, Refused
 from understudy.supervisor.inputs import (
     AttemptBegun,
@@ -26,12 +37,14 @@ from understudy.supervisor.inputs import (
     CommandDue,
     ConflictingRun,
     ConflictingWorkload,
+    DrainingRecorded,
     DriverExited,
     DriverMessage,
     DriverNotStarted,
     Event,
     FailureRecorded,
     GateOpened,
+    JobChanged,
     JobEndRecorded,
     LeaderDied,
     LeadershipGranted,
@@ -39,12 +52,16 @@ from understudy.supervisor.inputs import (
     LockRaised,
     LockReleased,
     Outcome,
+    ReplicaLookedFor,
+    RequestAnswered,
+    RequestOverdue,
     RestartDue,
     RunEnded,
     StandbyStale,
     StandbyStartDue,
     StopRequested,
     SuccessorLookedFor,
+    SuspensionRecorded,
     TokenOvertaken,
     Unreachable,
 )
@@ -53,10 +70,26 @@ from understudy.supervisor.standby_staleness import ReloadDue
 from understudy.supervisor.state import Claiming, Ended, Leading, Rules, State
 
 NOW = 1000.0
-RULES = Rules(restart_attempts=1, restart_delay=2.0, restart_window=60.0, clears_executors=True)
+RULES = Rules(Restart(attempts=1, delay=2.0, window=60.0), clears_executors=True)
 GRANTS = (Grant(1, "me", "r1", 0.0), Grant(2, "me", "r2", 0.0))
 TOKENS = (Token(1, 1), Token(2, 1), Token(2, 2))
 JOB = Job("job", "job.py", Status.FINISHED, TOKENS[0], TOKENS[0], "me")
+SUSPENDED = replace(JOB, status=Status.SUSPENDED)
+WARM = replace(SUSPENDED, requests=Requests(Request("w", Action.SUSPEND, warm=True)))
+#: One of each kind, and one that this release does not know.
+REQUESTS = tuple(
+    Request(action, action, "a person", timeout=5.0)
+    for action in (Action.SUSPEND, Action.CANCEL, Action.HAND_OVER, "dance", Action.DRAIN)
+)
+_, CANCEL, _, _, DRAIN = REQUESTS
+#: Checkpoints whose queries are drained.
+ROOTS = ("file:/checkpoint",)
+GRANT, TOKEN = GRANTS[0], TOKENS[0]
+#: States that the decision tables begin from.
+STANDBY = State(RULES, driver=1, started=1)
+CLAIMING = State(RULES, Claiming(GRANT), driver=1, started=1)
+LEADING = State(RULES, Leading(GRANT, TOKEN), driver=1, started=1, last_token=TOKEN)
+BETWEEN_DRIVERS = State(RULES, Leading(GRANT, TOKEN), driver=None, started=1, last_token=TOKEN)
 DUE = ReloadDue("the script began an hour ago", urgent=False)
 
 
@@ -69,9 +102,12 @@ def inputs(state: State) -> Iterator[Event | Outcome]:
     for token in TOKENS:
         for purpose in Purpose:
             yield AttemptBegun(token, purpose)
+            yield from (AttemptBegun(token, purpose, request) for request in REQUESTS)
+            yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, None))
         yield RestartDue(token)
         yield CommandDue(RecordFailure(token, "it failed"))
     yield from _of_drivers(state)
+    yield from _of_requests()
     yield from _of_the_rest()
 
 
@@ -83,6 +119,13 @@ def _of_drivers(state: State) -> Iterator[Event | Outcome]:
             ClaimRefused("/root", "other-job", 0),
             RehearsalReport("job.py:1", rehearsed=True, how="live", rounds=1, seconds=0.1),
             StillRunning("a thread"),
+            Held(Action.SUSPEND, ""),
+            Held(Action.SUSPEND, "query flights"),
+            Held(Action.DRAIN, "", roots=list(ROOTS)),
+            Held(Action.DRAIN, "query flights"),
+            Held(Action.DRAIN, "query flights cannot be drained", refused=True),
+            Drained(Action.DRAIN, ""),
+            Drained(Action.DRAIN, "query flights has failed"),
         ):
             yield DriverMessage(driver, message)
         for end in (Completed(), Failed("it failed"), Refused(SettingsError("a wrong setting"))):
@@ -90,6 +133,30 @@ def _of_drivers(state: State) -> Iterator[Event | Outcome]:
             yield DriverExited(driver, end, "other")
         yield StandbyStale(driver, DUE, "other")
         yield StandbyStale(driver, DUE, None)
+
+
+def _of_requests() -> Iterator[Event | Outcome]:
+    for status in Status:
+        yield JobChanged(status)
+        yield SuspensionRecorded(status)
+        yield JobChanged(status, warm=True)
+        yield from (JobChanged(status, token=token) for token in TOKENS)
+        yield JobChanged(status, other_run="run-2")
+        yield SuspensionRecorded(status, warm=True)
+        yield DrainingRecorded(status, ROOTS)
+    for request in REQUESTS:
+        yield JobChanged(Status.RUNNING, request)
+        yield RequestOverdue(request.id)
+        yield CommandDue(RecordSuspended(TOKENS[0], request.id, between_batches=True))
+        yield CommandDue(RecordDraining(TOKENS[0], request.id, ROOTS))
+        yield CommandDue(AnswerRequest(TOKENS[0], request.id, Result.REFUSED, "no"))
+    yield from (
+        RequestAnswered(),
+        ReplicaLookedFor("other"),
+        ReplicaLookedFor(None, "no standby has rehearsed"),
+        AttemptTooLate(SUSPENDED),
+        AttemptTooLate(WARM),
+    )
 
 
 def _of_the_rest() -> Iterator[Event | Outcome]:

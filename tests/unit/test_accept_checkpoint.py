@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from understudy.cli.resume import _resume
+from understudy.cli.resume import Wished, _resume
 from understudy.cli.where import Where
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import SettingsError
 from understudy.ha.generation import Generation
-from understudy.ha.job import JobStore
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
 
 ROOTS = ("file:/data/checkpoint", "s3a://bucket/out")
@@ -44,12 +44,12 @@ def recorded(jobs: JobStore) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("given", ["/data/checkpoint", "/data/checkpoint/", "file:/data/checkpoint"])
 def test_an_accepted_root_is_forgotten_and_the_others_stay(jobs: JobStore, tmp_path: Path, given: str) -> None:
-    said = asyncio.run(_resume(Where(tmp_path, "c", "", ""), (given,)))
+    _, said = asyncio.run(_resume(Where(tmp_path, "c", "", ""), Wished((given,))))
     assert "takes file:/data/checkpoint as it is now" in said
     assert recorded(jobs) == ("s3a://bucket/out",)
 
 
 def test_a_root_that_is_not_recorded_is_not_accepted(jobs: JobStore, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="has recorded no /data/check.* Name one of: file:/data/checkpoint, s3a"):
-        asyncio.run(_resume(Where(tmp_path, "c", "", ""), ("/data/check", "s3a://bucket/out")))
+        asyncio.run(_resume(Where(tmp_path, "c", "", ""), Wished(("/data/check", "s3a://bucket/out"))))
     assert set(recorded(jobs)) == set(ROOTS)

@@ -23,9 +23,9 @@ from understudy.fencing.claim import (
     Refused,
     Repeated,
     claim,
-    floor,
     is_new,
     local_root_claim,
+    min_epoch,
     standing_claim,
     why_refused,
 )
@@ -181,7 +181,7 @@ def test_a_claim_that_cannot_be_understood_is_refused_and_never_free(value: str)
         assert (refused.reason, refused.current) == ("unreadable", None)
         assert await store.read(NAME) == before
         with pytest.raises(DocumentUnreadable):
-            await floor(store, NAME)
+            await min_epoch(store, NAME)
 
     asyncio.run(run())
 
@@ -240,7 +240,7 @@ def test_an_unreachable_backend_is_an_error() -> None:
         with pytest.raises(DocumentError):
             await claim(store, NAME, OURS)
         with pytest.raises(DocumentError):
-            await floor(store, NAME)
+            await min_epoch(store, NAME)
 
     asyncio.run(run())
 
@@ -324,7 +324,7 @@ def test_of_sixteen_that_claim_at_once_the_highest_stands_and_each_token_has_one
     asyncio.run(run())
 
 
-# roots and the floor
+# roots and the minimum epoch
 
 
 def plant(root: Path, number: int, text: str) -> None:
@@ -379,44 +379,44 @@ def test_a_root_that_cannot_be_read_is_an_error_and_not_unclaimed(tmp_path: Path
         local_root_claim(tmp_path)
 
 
-def test_the_floor_is_the_highest_epoch_anywhere(tmp_path: Path) -> None:
+def test_the_min_epoch_is_the_highest_that_was_claimed_anywhere(tmp_path: Path) -> None:
     async def run() -> None:
         store = MemoryDocumentStore(MemoryServer())
         roots = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
-        assert await floor(store, NAME) == 0
-        assert await floor(store, NAME, roots) == 0
+        assert await min_epoch(store, NAME) == 0
+        assert await min_epoch(store, NAME, roots) == 0
         plant(roots[1], 1, json.dumps(newer(epoch=4).to_body()))
-        assert await floor(store, NAME, roots) == 4
+        assert await min_epoch(store, NAME, roots) == 4
         await claim(store, NAME, OURS)
-        assert await floor(store, NAME, roots) == 7
+        assert await min_epoch(store, NAME, roots) == 7
         plant(roots[2], 1, json.dumps(newer(epoch=9).to_body()))
-        assert await floor(store, NAME, roots) == 9
+        assert await min_epoch(store, NAME, roots) == 9
         document = await store.read(NAME)
         assert document is not None
         await store.bury(document)
-        assert await floor(store, NAME, roots[:1]) == 7
+        assert await min_epoch(store, NAME, roots[:1]) == 7
 
     asyncio.run(run())
 
 
-def test_an_unreadable_root_leaves_no_floor(tmp_path: Path) -> None:
+def test_an_unreadable_root_leaves_the_min_epoch_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         store = MemoryDocumentStore(MemoryServer())
         await claim(store, NAME, OURS)
         plant(tmp_path, 1, "rubbish")
         with pytest.raises(DocumentUnreadable):
-            await floor(store, NAME, [tmp_path])
+            await min_epoch(store, NAME, [tmp_path])
 
     asyncio.run(run())
 
 
-def test_a_root_on_a_disk_that_hangs_leaves_no_floor(tmp_path: Path) -> None:
+def test_a_root_on_a_disk_that_hangs_leaves_the_min_epoch_unknown(tmp_path: Path) -> None:
     async def run() -> None:
         (tmp_path / "_understudy").mkdir()
         fifo = tmp_path / "_understudy" / "claim@1"
         os.mkfifo(fifo)  # opening it hangs
         with pytest.raises(DocumentError, match="within"):
-            await floor(MemoryDocumentStore(MemoryServer()), NAME, [tmp_path], within=0.05)
+            await min_epoch(MemoryDocumentStore(MemoryServer()), NAME, [tmp_path], within=0.05)
         os.close(os.open(fifo, os.O_RDWR))
 
     asyncio.run(run())
@@ -428,17 +428,17 @@ EMPTY = Document(NAME, {}, None, {"app": "flights"}, "1")
 
 
 @pytest.mark.parametrize("document", [None, EMPTY])
-def test_without_a_floor_what_is_not_there_is_new(document: Document | None) -> None:
+def test_where_nothing_was_granted_what_is_not_there_is_new(document: Document | None) -> None:
     assert is_new(NAME, document, 0)
 
 
 @pytest.mark.parametrize(("document", "how"), [(None, "missing"), (EMPTY, "empty")])
-def test_with_a_floor_what_is_not_there_was_emptied(document: Document | None, how: str) -> None:
+def test_where_an_epoch_was_granted_what_is_not_there_was_emptied(document: Document | None, how: str) -> None:
     with pytest.raises(DocumentEmptied, match=f"is {how}, but an epoch of at least 7 "):
         is_new(NAME, document, 7)
 
 
-@pytest.mark.parametrize("floor_epoch", [0, 7])
+@pytest.mark.parametrize("min_epoch", [0, 7])
 @pytest.mark.parametrize(
     "document",
     [
@@ -447,5 +447,5 @@ def test_with_a_floor_what_is_not_there_was_emptied(document: Document | None, h
         replace(EMPTY, labels={"understudy.dev/buried": "true"}),
     ],
 )
-def test_what_has_content_is_neither(document: Document, floor_epoch: int) -> None:
-    assert not is_new(NAME, document, floor_epoch)
+def test_what_has_content_is_neither(document: Document, min_epoch: int) -> None:
+    assert not is_new(NAME, document, min_epoch)

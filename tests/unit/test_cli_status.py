@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.doubles.epochs import nothing_granted
 from tests.unit.answering import serving
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
 from understudy.ha.generation import Generation
-from understudy.ha.job import JobStore, Status
+from understudy.ha.job import Status
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
 from understudy.protocol.token import Token
 
@@ -55,16 +57,12 @@ def begin(home: Path, cluster: str, *, failed: str = "", led: bool = True) -> No
         if not led:
             return
         jobs = JobStore(documents, f"{cluster}-{cluster}", cluster, "job.py")
-        job = await jobs.begin_attempt(1, "holder", _no_floor, Generation())
+        job = await jobs.begin_attempt(1, "holder", nothing_granted, Generation())
         if failed:
             await jobs.failed_once(job.token, 1.0, 60.0, failed)
             await jobs.end(Token(1, 1), Status.FAILED, failed)
 
     asyncio.run(write())
-
-
-async def _no_floor() -> int:
-    return 0
 
 
 class TestOnOneMachine:
@@ -152,9 +150,13 @@ async def knows_flights(request: web.Request) -> web.Response:
     return web.json_response({"reason": "NotFound", "message": "not found"}, status=404)
 
 
-async def forbids(request: web.Request) -> web.Response:
-    message = 'configmaps is forbidden: User "system:serviceaccount:jobs:watcher" cannot get resource "configmaps"'
+async def forbids(request: web.Request, user: str = "system:serviceaccount:jobs:watcher") -> web.Response:
+    message = f'configmaps is forbidden: User "{user}" cannot get resource "configmaps"'
     return web.json_response({"reason": "Forbidden", "message": message}, status=403)
+
+
+async def forbids_ann(request: web.Request) -> web.Response:
+    return await forbids(request, "ann")
 
 
 @pytest.mark.parametrize("command", ["status", "resume"])
@@ -164,9 +166,10 @@ async def forbids(request: web.Request) -> web.Response:
         (knows_flights, "flihgts", 2, "--cluster-id: no cluster 'flihgts' in namespace jobs. There is flights"),
         (knows_flights, "flights", 9, "no replica"),
         (forbids, "flights", 7, "this service account (jobs/watcher) may not get configmaps jobs/flights-replicas"),
+        (forbids_ann, "flights", 7, "[flights-replicas] to their Role (docs/requests.md has one) of namespace jobs"),
         (None, "flights", 8, "the API server does not answer"),
     ],
-    ids=["mistyped", "never-began", "forbidden", "down"],
+    ids=["mistyped", "never-began", "forbidden", "a-person-forbidden", "down"],
 )
 def test_in_kubernetes_four_things_are_four_sentences_and_exit_codes(
     tmp_path: Path, command: str, handler: Handler | None, cluster: str, code: int, said: str

@@ -15,8 +15,10 @@ from tests.unit.election_builders import TIMINGS, Lock, Replica, document, leade
 from understudy.config.timings import Timings
 from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape
 from understudy.documents.model import Content, Document, LeaderRecord
-from understudy.election.facts import ReleaseAsked, Released, Role, StopAsked, Tick
+from understudy.election.commands import Released
+from understudy.election.inputs import ReleaseAsked, StopAsked, Tick
 from understudy.election.records import Free, lock_state_of
+from understudy.election.state import Role
 from understudy.errors import SettingsError
 
 
@@ -57,7 +59,7 @@ def test_acquire_from_unled_object() -> None:
 
 def test_acquire_from_unled_object_waits_for_a_lease_where_something_was_granted_before() -> None:
     """Not client-go's: to it, blank is free."""
-    baz = ready("baz", led_by(""), floor=7).after(TIMINGS.lease - 0.1)
+    baz = ready("baz", led_by(""), min_epoch=7).after(TIMINGS.lease - 0.1)
     assert baz.role() is Role.STANDBY
     assert baz.after(2 * TIMINGS.retry).role() is Role.LEADING
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, join, virtually
-from understudy.election.facts import Role
+from understudy.election.state import Role
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.supervisor.cluster_status import ClusterStatus, read_cluster_status
 

@@ -110,6 +110,8 @@ def recovery(*pending: Pending, starts: list[Pending], standing: State = State.O
         "launcher": SimpleNamespace(start_one=start_one),
         "query_count": None,
         "stale_snapshot": None,
+        "fence": None,
+        "fence_check": None,
     }
     return ConflictRecovery(**parts)
 

@@ -23,8 +23,8 @@ from understudy.config.tree import options
 HOUSE = Path(__file__).parents[2]
 #: Options in the pages that belong to other programs.
 _OTHERS_OPTIONS = set(
-    "--diagram --drain --exclude-protected --first --generate-hashes --help --ignore --minutes --mount --no-header --nodes"
-    " --require-hashes --secret --strict --tmpfs --universal".split()
+    "--diagram --dist --drain --exclude-protected --first --generate-hashes --help --ignore --kinds --minutes --mount --no-header --nodes"
+    " --require-hashes --secret --stops --strict --tmpfs --universal".split()
 )
 #: Words that the language rules replace (CONTRIBUTING.md).
 _AVOIDED = re.compile(
@@ -94,7 +94,8 @@ def _group() -> typer.core.TyperGroup:
 @functools.cache
 def _options() -> set[str]:
     commands = [_group(), *_group().commands.values()]
-    return {name for command in commands for each in command.params for name in each.opts if name.startswith("--")}
+    names = {name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    return {name for name in names if name.startswith("--")}
 
 
 @functools.cache
@@ -125,7 +126,7 @@ def test_what_the_readme_tells_an_ordinary_user_to_run_can_be_run_by_one() -> No
 
 @every_page
 def test_every_command_line_of_understudy_is_accepted(page: Path) -> None:
-    for command, words in re.findall(r"^ {4,}(?:\.venv/bin/)?understudy ([a-z]+)(.*)$", _text(page), re.MULTILINE):
+    for command, words in re.findall(r"^ {4,}(?:\.venv/bin/)?understudy ([a-z-]+)(.*)$", _text(page), re.MULTILINE):
         _group().commands[command].make_context(command, shlex.split(words, comments=True))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from testkit import procs
 from tests.doubles import pages
-from tests.simulation.driver import Gate
+from tests.simulation.parts import Gate
 from tests.unit.test_vectors import Vector, page, vectors, view
 from understudy.clock import Instant
 from understudy.protocol.counters import Counts

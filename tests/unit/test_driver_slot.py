@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 from pathlib import Path
@@ -44,6 +45,7 @@ def test_a_start_that_fails_at_whatever_step_leaves_no_descriptor_and_no_directo
         for name in ("gates", "scratch", "temporary"):
             setattr(slot.workspaces, name, tmp_path / name)
         await asyncio.to_thread(int)  # the loop's own threads are there
+        gc.collect()  # and what tests of other files have left is gone
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         before, failed = descriptors(), 0
         for spare in range(40):

@@ -12,8 +12,9 @@ from testkit.faults import Fault
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, Member, join, leader, virtually
 from understudy.documents.model import Content, Document, Outcome, Unknown
-from understudy.election.facts import Grant, Role
+from understudy.election.commands import Grant
 from understudy.election.records import GRANT, GrantEntry, view_grant
+from understudy.election.state import Role
 from understudy.errors import DocumentError
 
 RETRY, RENEW, LEASE = FAST.retry, FAST.renew, FAST.lease
@@ -283,14 +284,12 @@ def test_a_write_given_up_is_neither_held_nor_lost_and_may_land_later() -> None:
     virtually(main())
 
 
-def test_a_hung_floor_delays_an_acquire_and_stops_nothing() -> None:
+def test_a_hung_read_of_the_min_epoch_delays_an_acquire_and_stops_nothing() -> None:
     closing.clear()
 
     async def main() -> None:
-        floors: list[Callable[[], Awaitable[int]]] = []
-
-        async def floor() -> int:
-            return await floors[0]()
+        async def min_epoch() -> int:
+            return await reads[0]()
 
         async def hanging() -> int:
             await hang()
@@ -299,13 +298,13 @@ def test_a_hung_floor_delays_an_acquire_and_stops_nothing() -> None:
         async def found() -> int:
             return 4
 
-        floors.append(hanging)
+        reads: list[Callable[[], Awaitable[int]]] = [hanging]
         server = MemoryServer()
         await MemoryDocumentStore(server).create(NAME, released_content())
-        member = join(server, "a", floor=floor)
+        member = join(server, "a", min_epoch=min_epoch)
         await pass_(4 * LEASE)
         assert member.driver.heard == []
-        floors[0] = found
+        reads[0] = found
         await member.until(Role.LEADING)
         assert member.driver.epochs == [5]
         closing.append(True)
@@ -313,19 +312,19 @@ def test_a_hung_floor_delays_an_acquire_and_stops_nothing() -> None:
     virtually(main())
 
 
-def test_a_floor_that_fails_just_when_the_elector_ends_is_no_warning() -> None:
+def test_a_min_epoch_that_fails_just_when_the_elector_ends_is_no_warning() -> None:
     warnings: list[dict[str, object]] = []
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: warnings.append(context))
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-        async def floor() -> int:
+        async def min_epoch() -> int:
             return await answer
 
         server = MemoryServer()
         await MemoryDocumentStore(server).create(NAME, released_content())
-        member = join(server, "a", floor=floor)
+        member = join(server, "a", min_epoch=min_epoch)
         await pass_(2 * RETRY)
         answer.set_exception(DocumentError("the job has ended"))
         await pass_(0)
@@ -341,21 +340,21 @@ def released_content() -> Content:
     return Content({GRANT: GrantEntry(2, "z", "n", released=True).encode()}, leader("", lease=1.0))
 
 
-def test_the_floor_is_asked_freshly_for_every_acquire_and_what_changes_meanwhile_is_not_overwritten() -> None:
+def test_the_min_epoch_is_asked_freshly_for_every_acquire_and_what_changes_meanwhile_is_not_overwritten() -> None:
     async def main() -> None:
         server = MemoryServer()
         store = MemoryDocumentStore(server)
         await store.create(NAME, released_content())
         asked: list[int] = []
 
-        async def floor() -> int:
+        async def min_epoch() -> int:
             asked.append(1)
             if len(asked) == 1:  # another replica is faster, while we ask
                 rival = join(server, "b")
                 await rival.until(Role.LEADING)
             return 0
 
-        member = join(server, "a", floor=floor)
+        member = join(server, "a", min_epoch=min_epoch)
         await pass_(2 * RETRY)
 
         assert member.driver.heard == []

@@ -21,7 +21,7 @@ import pytest
 from tests.doubles.memory import MemoryServer
 from tests.unit.election_builders import FAST, NAME, Call, Driver, Member, join, virtually
 from understudy.documents.model import Document, Outcome, Unknown
-from understudy.election.facts import Role
+from understudy.election.state import Role
 from understudy.errors import DocumentError
 
 _COUNT = int(os.environ.get("HISTORIES", "30"))
@@ -89,7 +89,7 @@ class History:
     backups: list[bytes] = field(default_factory=list)
     asked: list[asyncio.Future[Any]] = field(default_factory=list)
     born: int = 0
-    floor: int = 0
+    min_epoch: int = 0
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -103,16 +103,16 @@ class History:
             known = [old for old, _ in self.granted]
             assert epoch > max(known, default=0), f"seed {self.seed}: epoch {epoch} after {self.granted}"
             self.granted.append((epoch, driver.holder))
-        self.floor = max(self.floor, epoch)
+        self.min_epoch = max(self.min_epoch, epoch)
         if self.lock_is_safe:
             others = [
                 member.holder for member in self.members if member.driver is not driver and member.driver.is_open()
             ]
             assert not others, f"seed {self.seed}: {driver.holder} opened while {others} were open"
 
-    async def known_floor(self) -> int:
+    async def known_epoch(self) -> int:
         await asyncio.sleep(self.chance.uniform(0.0, 0.02))
-        return self.floor
+        return self.min_epoch
 
     def join(self) -> None:
         self.born += 1
@@ -120,7 +120,7 @@ class History:
             self.server,
             f"h{self.born}",
             is_ready=self.chance.random() < 0.7,
-            floor=self.known_floor,
+            min_epoch=self.known_epoch,
             offset=self.chance.uniform(-1000, 1000),
             rate=self.chance.uniform(0.998, 1.002),
             jitter=self.chance.random,
@@ -186,7 +186,7 @@ class History:
             self.harm()
 
     async def raise_(self, member: Member) -> None:
-        epoch = await member.elector.raise_above(self.floor)
+        epoch = await member.elector.raise_above(self.min_epoch)
         if epoch is not None and member.driver.epochs[-1] < epoch:
             member.driver.epochs.append(epoch)
             self.opened(member.driver)

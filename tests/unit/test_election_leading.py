@@ -19,26 +19,11 @@ from tests.unit.election_builders import (
     together,
 )
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.facts import (
-    Answer,
-    Hint,
-    Lost,
-    RaiseAsked,
-    Raised,
-    Read,
-    Ready,
-    ReleaseAsked,
-    Released,
-    Renewed,
-    Role,
-    Seen,
-    State,
-    StopAsked,
-    Tick,
-    Write,
-)
+from understudy.election.commands import Lost, Raised, Read, Released, Renewed, Write
+from understudy.election.inputs import Answer, Hint, RaiseAsked, Ready, ReleaseAsked, Seen, StopAsked, Tick
 from understudy.election.machine import decide
 from understudy.election.records import Attempt, Corrupt, lock_state_of, view_grant
+from understudy.election.state import Role, State
 from understudy.protocol.names import BURIED
 
 LEASE, RENEW, RETRY = TIMINGS.lease, TIMINGS.renew, TIMINGS.retry

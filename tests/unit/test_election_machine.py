@@ -21,26 +21,12 @@ from tests.unit.election_builders import (
     together,
 )
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.facts import (
-    Answer,
-    AskFloor,
-    Evidence,
-    FloorIs,
-    Granted,
-    Hint,
-    Lost,
-    Read,
-    Ready,
-    Role,
-    Seen,
-    State,
-    StopAsked,
-    Tick,
-    Write,
-)
+from understudy.election.commands import Granted, Lost, Read, ReadMinEpoch, Write
 from understudy.election.following import contends_at
+from understudy.election.inputs import Answer, Evidence, Hint, MinEpochRead, Ready, Seen, StopAsked, Tick
 from understudy.election.machine import decide
 from understudy.election.records import EPOCH_MAX, GrantEntry, Held, lock_state_of, view_grant
+from understudy.election.state import Role, State
 
 LEASE, RETRY = TIMINGS.lease, TIMINGS.retry
 
@@ -125,7 +111,7 @@ def test_whoever_is_beaten_to_it_stands_by_and_says_by_whom() -> None:
     lock = Lock(released("b", 7))
     first, second = following(lock), ready("c", lock)
     second.state, _ = decide(second.state, Seen(lock_state_of(released("b", 7))), second.now)  # the older view
-    second.hear(FloorIs(0))
+    second.hear(MinEpochRead(0))
 
     assert (first.epochs, second.epochs) == ([8], [])
     assert second.role() is Role.STANDBY
@@ -340,11 +326,11 @@ def test_a_standby_contends_again_once_the_lock_is_readable() -> None:
 
 
 @pytest.mark.parametrize("standing", [None, document()])
-def test_a_missing_or_emptied_lock_is_not_free_while_a_floor_exists_and_is_taken_above_it_after_a_lease(
+def test_a_missing_or_emptied_lock_is_not_free_once_an_epoch_was_granted_and_is_taken_above_it_after_a_lease(
     standing: Document | None,
 ) -> None:
     """Its living holder writes it again before; a lock that can never be taken again would end the job for good."""
-    replica = ready("a", Lock(standing), floor=7).after(LEASE - 0.1)
+    replica = ready("a", Lock(standing), min_epoch=7).after(LEASE - 0.1)
 
     assert replica.sent == []
     assert replica.said.count("waiting") == 1
@@ -352,7 +338,7 @@ def test_a_missing_or_emptied_lock_is_not_free_while_a_floor_exists_and_is_taken
     assert replica.after(RETRY).epochs == [8]
 
 
-def test_a_lock_that_was_seen_with_an_epoch_is_not_new_when_it_is_gone_even_without_a_floor() -> None:
+def test_a_lock_that_was_seen_with_an_epoch_is_not_new_when_it_is_gone_even_if_nothing_else_knows_one() -> None:
     lock = Lock(held("b", 7))
     replica = following(lock)
     lock.put(None)
@@ -392,29 +378,29 @@ def test_a_buried_lock_is_not_free() -> None:
     assert "buried" in replica.sentence("refused")
 
 
-def test_no_lock_is_acquired_without_a_floor_that_can_be_read() -> None:
-    replica = ready("a", Lock(released("b", 7)), floor=None).after(LEASE)
+def test_no_lock_is_acquired_while_the_min_epoch_cannot_be_read() -> None:
+    replica = ready("a", Lock(released("b", 7)), min_epoch=None).after(LEASE)
 
     assert replica.sent == []
     assert replica.said == ["waiting"]
-    replica.floor = 3
+    replica.min_epoch = 3
     assert replica.after(RETRY).epochs == [8]
 
 
-@pytest.mark.parametrize(("record", "floor", "epoch"), [(7, 0, 8), (2, 2, 3)])
-def test_a_new_epoch_is_above_the_record_and_above_the_floor(record: int, floor: int, epoch: int) -> None:
-    assert ready("a", Lock(released("b", record)), floor=floor).hear(Tick()).epochs == [epoch]
+@pytest.mark.parametrize(("record", "min_epoch", "epoch"), [(7, 0, 8), (2, 2, 3)])
+def test_a_new_epoch_is_above_the_record_and_above_the_min_epoch(record: int, min_epoch: int, epoch: int) -> None:
+    assert ready("a", Lock(released("b", record)), min_epoch=min_epoch).hear(Tick()).epochs == [epoch]
 
 
-def test_a_new_epoch_is_above_a_floor_that_the_record_does_not_know_of() -> None:
-    assert ready("a", Lock(released("b", 7)), floor=11).after(LEASE + RETRY).epochs == [12]
+def test_a_new_epoch_is_above_a_min_epoch_that_the_record_does_not_know_of() -> None:
+    assert ready("a", Lock(released("b", 7)), min_epoch=11).after(LEASE + RETRY).epochs == [12]
 
 
 @pytest.mark.parametrize(
     "restored", [released("b", 7), released("b", 7, successor="a"), held("b", 7), held("b", 7, lease=1.0)]
 )
 def test_a_restored_locks_release_and_its_holders_death_say_nothing_of_who_leads_now(restored: Document) -> None:
-    replica = ready("a", Lock(restored), floor=8).hear(Evidence("b")).after(LEASE - 0.1)
+    replica = ready("a", Lock(restored), min_epoch=8).hear(Evidence("b")).after(LEASE - 0.1)
 
     assert replica.sent == []
     assert "epoch 8 was granted:" in replica.sentence("waiting")
@@ -422,7 +408,7 @@ def test_a_restored_locks_release_and_its_holders_death_say_nothing_of_who_leads
 
 
 def test_a_restored_locks_lease_is_over_only_while_it_can_be_read() -> None:
-    replica = ready("a", Lock(released("b", 7)), floor=8).after(1)
+    replica = ready("a", Lock(released("b", 7)), min_epoch=8).after(1)
     replica.cut = True
     replica.after(3 * LEASE)
     replica.cut = False
@@ -440,9 +426,9 @@ def test_a_restored_backup_repeats_no_epoch_that_was_seen_here() -> None:
 
 
 def test_once_the_data_are_removed_a_missing_lock_is_new() -> None:
-    replica = ready("a", Lock(), floor=5).after(LEASE)
+    replica = ready("a", Lock(), min_epoch=5).after(LEASE)
     assert replica.sent == []
-    replica.floor = 0
+    replica.min_epoch = 0
 
     assert replica.after(2 * RETRY).epochs == [1]
 
@@ -457,13 +443,13 @@ def test_an_epoch_that_fits_no_token_is_not_granted() -> None:
 def test_a_server_that_refuses_a_standby_without_a_reason_is_not_asked_again_at_once() -> None:
     free = released("b", 7)
     state, _ = decide(ready().state, Seen(lock_state_of(free)), 1000.0)
-    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    state, (write,) = decide(state, MinEpochRead(0), 1000.0)
     assert isinstance(write, Write)
     state, actions = decide(state, Answer(write.attempt.sealed("n", "t"), Conflict(free)), 1000.1)
 
-    assert not any(isinstance(action, AskFloor) for action in actions)
+    assert not any(isinstance(action, ReadMinEpoch) for action in actions)
     state, actions = decide(state, Tick(), 1000.0 + RETRY)
-    assert actions == (AskFloor(),)
+    assert actions == (ReadMinEpoch(),)
 
 
 # --- answers that never come ------------------------------------------------------------------------------------------
@@ -474,7 +460,7 @@ def test_an_acquire_without_an_answer_is_neither_held_nor_lost() -> None:
     replica.faults = ["lost-answer"]
     replica.cut = False
     state, actions = decide(replica.state, Seen(lock_state_of(released("b", 7))), 1000.0)
-    state, actions = decide(state, FloorIs(0), 1000.0)
+    state, actions = decide(state, MinEpochRead(0), 1000.0)
     (write,) = actions
     assert isinstance(write, Write)
     state, actions = decide(state, Answer(write.attempt.sealed("n", "t"), Unknown("reset")), 1000.5)
@@ -532,7 +518,7 @@ def test_a_record_that_names_me_by_a_write_i_never_made_is_somebody_elses() -> N
 def test_a_conflict_with_ones_own_write_is_a_success() -> None:
     replica = ready("a", Lock(released("b", 7)))
     state, _ = decide(replica.state, Seen(lock_state_of(released("b", 7))), 1000.0)
-    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    state, (write,) = decide(state, MinEpochRead(0), 1000.0)
     assert isinstance(write, Write)
     attempt = write.attempt.sealed("n", "t")
     landed = as_sent(attempt)
@@ -543,13 +529,15 @@ def test_a_conflict_with_ones_own_write_is_a_success() -> None:
 
 def test_a_grant_whose_answer_took_longer_than_its_deadline_is_won_again_before_anyone_is_told() -> None:
     state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
-    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    state, (write,) = decide(state, MinEpochRead(0), 1000.0)
     assert isinstance(write, Write)
     attempt = write.attempt.sealed("n", "t")
     landed = as_sent(attempt)
     state, actions = decide(state, Answer(attempt, Written(landed)), 1000.0 + TIMINGS.renew)
     state, actions = (
-        decide(state, FloorIs(0), 1000.0 + TIMINGS.renew) if not isinstance(actions[-1], Write) else (state, actions)
+        decide(state, MinEpochRead(0), 1000.0 + TIMINGS.renew)
+        if not isinstance(actions[-1], Write)
+        else (state, actions)
     )
 
     assert not any(isinstance(action, Granted) for action in actions)
@@ -563,9 +551,9 @@ def test_the_compare_and_set_is_on_the_very_view_that_was_decided_on() -> None:
     lock = Lock(released("b", 7, revision="r1"))
     replica = ready("a", lock)
     state, _ = decide(replica.state, Seen(lock_state_of(lock.standing)), 1000.0)
-    lock.put(held("c", 8))  # while the floor is being read
+    lock.put(held("c", 8))  # while the minimum epoch is being read
     state, _ = decide(state, Hint("r100"), 1000.1)
-    state, (write,) = decide(state, FloorIs(7), 1000.2)
+    state, (write,) = decide(state, MinEpochRead(7), 1000.2)
 
     assert isinstance(write, Write)
     assert write.attempt.seen == released("b", 7, revision="r1")
@@ -593,10 +581,10 @@ def test_a_stopping_process_never_contends() -> None:
     assert replica.sent == []
 
 
-def test_one_that_is_asked_to_stop_while_it_reads_the_floor_does_not_write() -> None:
+def test_one_that_is_asked_to_stop_while_it_reads_the_min_epoch_does_not_write() -> None:
     state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
     state, _ = decide(state, StopAsked(), 1000.0)
-    state, actions = decide(state, FloorIs(0), 1000.1)
+    state, actions = decide(state, MinEpochRead(0), 1000.1)
 
     assert actions == ()
     assert state.role is Role.STOPPED
@@ -606,7 +594,7 @@ def test_one_that_wins_after_it_was_asked_to_stop_gives_the_lock_back_and_tells_
     lock = Lock(released("b", 7))
     replica = ready("a", lock)
     replica.state, _ = decide(replica.state, Seen(lock_state_of(lock.standing)), 1000.0)
-    replica.state, (write,) = decide(replica.state, FloorIs(0), 1000.0)
+    replica.state, (write,) = decide(replica.state, MinEpochRead(0), 1000.0)
     replica.hear(StopAsked())
     assert isinstance(write, Write)
     attempt = write.attempt.sealed("n", "t")
@@ -630,7 +618,7 @@ def test_the_core_never_changes_the_state_it_was_given() -> None:
 def test_a_create_of_ones_own_that_landed_late_is_waited_for_as_any_holder_is() -> None:
     """It says that no replica leads by *it*; between the deletion of one lock and its landing another replica may have begun to lead."""
     state, _ = decide(ready().state, Seen(lock_state_of(None)), 1000.0)
-    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    state, (write,) = decide(state, MinEpochRead(0), 1000.0)
     assert isinstance(write, Write)
     create = write.attempt.sealed("n", "t")
     state, _ = decide(state, Answer(create, Unknown("no answer")), 1002.0)
@@ -641,7 +629,7 @@ def test_a_create_of_ones_own_that_landed_late_is_waited_for_as_any_holder_is() 
 
 def test_a_replacement_of_ones_own_that_landed_late_is_taken_over_at_once() -> None:
     state, _ = decide(ready().state, Seen(lock_state_of(released("b", 7))), 1000.0)
-    state, (write,) = decide(state, FloorIs(0), 1000.0)
+    state, (write,) = decide(state, MinEpochRead(0), 1000.0)
     assert isinstance(write, Write)
     replacement = write.attempt.sealed("n", "t")
     state, _ = decide(state, Answer(replacement, Unknown("no answer")), 1002.0)

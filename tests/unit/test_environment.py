@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from understudy.environment import Java, find_fence, find_java, spark_environment, spark_home, spark_version
+from testkit.places import REPOSITORY
+from understudy.environment import (
+    Java,
+    check_fence_is_of,
+    find_fence,
+    find_java,
+    spark_environment,
+    spark_home,
+    spark_version,
+)
 from understudy.errors import EnvironmentProblem
 
 
@@ -188,6 +197,43 @@ class TestFence:
 
         assert f"Spark here is 4.2.1, but {jar} is for Spark {line}" in str(problem.value)
         assert "make jar" in str(problem.value)
+
+    def test_a_jar_of_other_sources_than_a_checkout_has_is_refused(self, tmp_path: Path) -> None:
+        sources, stamp = tmp_path / "hooks" / "jvm", tmp_path / "stamp"
+        for name in (
+            "pom.xml",
+            "src/main/B.java",
+            "src/main/a.java",
+            "src/test/T.java",
+            "target/T.class",
+            "s3a/pom.xml",
+        ):
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            (sources / name).write_text(name)
+        functions = [
+            line
+            for line in (REPOSITORY / "tools/setup.sh").read_text().splitlines()
+            if line.startswith(("jar_sources()", "jar_key()"))
+        ]
+
+        def built() -> None:
+            script = "\n".join([*functions, "jar_key"])
+            done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+            stamp.write_text(done.stdout)
+
+        check_fence_is_of(sources, stamp)  # of a jar that a wheel brought nothing is known
+        built()
+        check_fence_is_of(sources, stamp)
+        for beside in ("src/test/T.java", "target/T.class", "s3a/pom.xml"):
+            (sources / beside).write_text("changed")
+        check_fence_is_of(sources, stamp)
+        (sources / "src/main/a.java").write_text("changed")
+        with pytest.raises(EnvironmentProblem, match="built from other sources.*make jar"):
+            check_fence_is_of(sources, stamp)
+        built()
+        (sources / "src/main/c.java").touch()
+        with pytest.raises(EnvironmentProblem):
+            check_fence_is_of(sources, stamp)
 
     def test_a_missing_jar_is_refused_with_the_places_and_the_remedy(self, tmp_path: Path) -> None:
         with pytest.raises(EnvironmentProblem) as problem:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from understudy.clock import instant
 from understudy.driver.gate_client import DurationHistory, GateClient
+from understudy.driver.spark_patches.queries import replace_for_each
+from understudy.driver.spark_patches.targets import STREAM_WRITER
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateWriter
 from understudy.protocol.gate import State, View
@@ -85,3 +90,69 @@ def test_a_writer_is_asked_for_its_fence_at_the_open_gate_and_before_it_writes(g
     writer = Writer()
     gate_client.gated(Writer.save)(writer)
     assert seen == [writer, "written"]
+
+
+def test_code_that_is_held_begins_when_it_is_let_go(gate_client: GateClient) -> None:
+    began = threading.Event()
+
+    def write() -> None:
+        with gate_client.user_code():
+            began.set()
+
+    gate_client.hold()
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert not began.wait(0.3)
+    assert not gate_client.writes, "what waits does not count"
+    gate_client.let_go()
+    assert began.wait(30.0)
+    writer.join()
+
+
+def test_code_that_writes_already_is_not_held_and_neither_is_what_it_waits_for(gate_client: GateClient) -> None:
+    def write() -> None:
+        with gate_client.user_code():
+            pass
+
+    with gate_client.user_code():
+        gate_client.hold()
+        with gate_client.user_code():
+            assert gate_client.writes
+        helper = threading.Thread(target=write)
+        helper.start()
+        helper.join(30.0)
+        assert not helper.is_alive()
+
+
+def test_the_line_that_writes_is_named(tmp_path: Path, gate_client: GateClient) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("def write(gate_client, look):\n    with gate_client.user_code():\n        look()\n")
+    made: dict[str, Any] = {}
+    exec(compile(script.read_text(), str(script), "exec"), made)
+    seen: list[str] = []
+    made["write"](gate_client, lambda: seen.extend(gate_client.lines_that_run()))
+    assert seen == ["job.py:3"]
+
+
+def test_the_function_of_a_batch_that_has_begun_is_not_held(gate_client: GateClient) -> None:
+    """Its offsets are written: held now, the batch that everything waits for would never end."""
+    gate_client.hold()
+    with gate_client.user_code(of_a_batch=True):
+        assert gate_client.writes
+        with gate_client.user_code():  # a writer within it
+            pass
+
+
+def test_a_foreach_batch_function_of_a_script_is_such_a_function(gate_client: GateClient) -> None:
+    made: dict[str, Any] = {}
+    patches: Any = SimpleNamespace(replace=made.__setitem__)
+    replace_for_each(patches, gate_client)
+    ran: list[int] = []
+    behind_the_gate = made[f"{STREAM_WRITER}.foreachBatch"](lambda _, func: func)(
+        None, lambda _, batch: ran.append(batch)
+    )
+    gate_client.hold()
+    batch = threading.Thread(target=behind_the_gate, args=(None, 7), daemon=True)
+    batch.start()
+    batch.join(10.0)
+    assert ran == [7]

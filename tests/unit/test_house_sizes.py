@@ -29,7 +29,7 @@ LONGER_TESTS: dict[str, int] = {
     "tests/unit/election_builders.py": 467,
     "tests/unit/test_claim.py": 451,
     "tests/unit/test_election_machine.py": 650,
-    "tests/unit/test_election_elector.py": 518,
+    "tests/unit/test_election_elector.py": 517,
     "tests/unit/test_election_leading.py": 669,
     "tests/unit/test_job_store.py": 425,
 }

@@ -16,7 +16,7 @@ from understudy.config.timings import Timings
 from understudy.errors import DocumentEmptied
 from understudy.fencing.claim import Reason
 from understudy.ha.generation import Generation
-from understudy.ha.job import JobStore
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.protocol.claim import Claim
 from understudy.protocol.token import NONE, Token

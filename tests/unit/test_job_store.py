@@ -13,13 +13,13 @@ from understudy.documents.model import Content, Document, Written
 from understudy.election.records import GRANT
 from understudy.errors import DocumentEmptied, DocumentUnreadable, IdentityConflict, LeadershipLost
 from understudy.ha.generation import Generation, Superseded
-from understudy.ha.job import Floor, JobStore, Status
+from understudy.ha.job import Status
+from understudy.ha.job_store import JobStore, MinEpoch
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.protocol.names import Names
 from understudy.protocol.token import Token
 
-NAME = "flights-flights"
-CODE = Generation(1, "c0de")
+NAME, CODE = "flights-flights", Generation(1, "c0de")
 
 
 def with_store(check: Callable[[MemoryDocumentStore, JobStore], Awaitable[None]]) -> None:
@@ -30,11 +30,11 @@ def with_store(check: Callable[[MemoryDocumentStore, JobStore], Awaitable[None]]
     asyncio.run(run())
 
 
-def known(epoch: int) -> Floor:
-    async def floor() -> int:
+def known(epoch: int) -> MinEpoch:
+    async def min_epoch() -> int:
         return epoch
 
-    return floor
+    return min_epoch
 
 
 def test_each_start_under_one_epoch_is_one_attempt_more() -> None:
@@ -270,18 +270,18 @@ def test_what_a_newer_release_put_into_the_record_survives_our_writes() -> None:
 def test_a_status_of_a_newer_release_is_shown_and_neither_led_nor_changed() -> None:
     async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
         token = (await jobs.begin_attempt(1, "a", known(0), CODE)).token
-        await rewritten(store, status="DRAINING")
+        await rewritten(store, status="REBALANCING")
         before = store.server.stored[NAME]
         job = await jobs.read()
         assert job is not None
-        assert (job.status.value, job.status.known, job.status.terminal) == ("DRAINING", False, False)
+        assert (job.status.value, job.status.known, job.status.terminal) == ("REBALANCING", False, False)
         for write in (
             jobs.begin_attempt(2, "b", known(1), CODE),
             jobs.end(token, Status.FINISHED, ""),
             jobs.committed(token, 1.0),
             jobs.resume(),
         ):
-            with pytest.raises(DocumentUnreadable, match="status is 'DRAINING', which this release does not know"):
+            with pytest.raises(DocumentUnreadable, match="status is 'REBALANCING', which this release does not know"):
                 await write
         assert store.server.stored[NAME] == before
 

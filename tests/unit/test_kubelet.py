@@ -190,7 +190,7 @@ def test_the_deletion_of_the_own_pod_is_told_once_so_is_the_leaders_and_that_of_
         assert told(pods, own=UID) == ([], ["the deletion of its pod"])
     for pods in (Pods([RUNNING], modified, modified), Pods([going])):
         assert told(pods) == ([], [LEAVES])
-    assert told(Pods([RUNNING], modified), holder="somebody-else_start") == ([], [])
+    assert told(Pods([RUNNING], modified), holder="another-pod_start") == ([], [])
     assert told(Pods([RUNNING], modified), holder="") == ([], [])
     assert told(Pods([RUNNING]), own=UID) == ([], [])
 

@@ -11,7 +11,7 @@ import pytest
 from understudy.config.tree import Rehearsal, SparkDefaults
 from understudy.errors import EnvironmentProblem
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.protocol.messages import Granted, Message, RehearsalReport, Roots, decode, encode
+from understudy.protocol.messages import CommittedBatch, Granted, Message, RehearsalReport, Roots, decode, encode
 
 SAMPLES: dict[Any, Any] = {
     str: "text",
@@ -21,6 +21,7 @@ SAMPLES: dict[Any, Any] = {
     list[str]: ["/a", "/b"],
     dict[str, int]: {"/a": 30064771073},
     dict[str, str]: {"q": "it failed"},
+    list[CommittedBatch]: [CommittedBatch("/a", "flights", "parquet", 7)],
 }
 
 
@@ -67,7 +68,7 @@ def test_any_text_goes_over_the_channel(text: str) -> None:
         (b'{"message": "Granted", "token": true}', "Granted.token is int, not bool"),
         (b'{"message": "Granted", "token": 7, "recorded": {"/r": null}}', r"Granted.recorded is dict\[str, int\]"),
         (b'{"message": "Roots", "roots": ["/a", 7]}', r"Roots.roots is list\[str\], not list"),
-        (b'{"message": "Suspended", "clean": "yes"}', "Suspended.clean is bool, not str"),
+        (b'{"message": "Quiesced", "clean": "yes"}', "Quiesced.clean is bool, not str"),
         (b'{"message": "PauseRehearsals", "seconds": null}', "PauseRehearsals.seconds is float, not null"),
         (b"[" * 100_000, "recursion"),
     ],

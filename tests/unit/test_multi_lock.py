@@ -8,9 +8,9 @@ from testkit.faults import Fault
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, Call, Member, Wire, join, virtually
 from understudy.documents.model import Outcome
-from understudy.election.facts import Role
 from understudy.election.multi import MultiStore
 from understudy.election.records import Free, Held, lock_state_of
+from understudy.election.state import Role
 
 
 class Fleet:
@@ -120,10 +120,10 @@ def test_a_fleet_that_went_back_to_one_kind_and_comes_again_finds_the_lock_free_
             await lead_and_leave(fleet.multi("before"))
         highest = await lead_and_leave(fleet.only_first("old"))
 
-        async def floor() -> int:
+        async def min_epoch() -> int:
             return highest
 
-        new = join(fleet.first, "new", second=fleet.second, floor=floor)
+        new = join(fleet.first, "new", second=fleet.second, min_epoch=min_epoch)
         await new.until(Role.LEADING, within=FAST.retry)
         assert new.driver.epochs == [highest + 1]
 

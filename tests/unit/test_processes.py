@@ -75,7 +75,7 @@ def test_a_frozen_process_is_not_gone(tmp_path: Path, spawn: Callable[..., subpr
 
 
 def test_a_missing_file_and_another_inode_prove_nothing(tmp_path: Path) -> None:
-    assert not all_gone(tmp_path / "nobody", 1, boot_id())
+    assert not all_gone(tmp_path / "missing", 1, boot_id())
     alive = Alive(tmp_path / "holder")
     release(alive)
     assert not all_gone(alive.path, alive.inode + 1, boot_id())

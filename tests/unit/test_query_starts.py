@@ -14,7 +14,7 @@ from understudy.driver.pending_query import PendingQuery
 from understudy.fencing.counters import CountersPage
 from understudy.protocol.counters import path_of
 from understudy.protocol.gate import State
-from understudy.protocol.messages import Message, Roots
+from understudy.protocol.messages import Granted, Message, Roots
 
 
 class Fence:
@@ -24,8 +24,8 @@ class Fence:
         self.claimed: list[str] = []
         self.forgotten: list[str] = []
 
-    def claim(self, root: str, _: Any, recorded: int) -> str:
-        assert recorded == -1, "no root of these is recorded"
+    def claim(self, root: str, _: Any, recorded: int, committed: int) -> str:
+        assert (recorded, committed) == (-1, -1), "no root of these is recorded"
         self.claimed.append(root)
         return json.dumps({"outcome": "claimed"})
 
@@ -90,7 +90,7 @@ def leading(gate: Path, fence: Fence, gate_client: Any, sent: list[Message]) -> 
     driver.fence.attached(
         SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
     )
-    driver.takeover.claims.granted({})
+    driver.takeover.claims.granted(Granted(1))
     return driver
 
 

@@ -10,7 +10,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from understudy.driver.quiesce import Quiesce
-from understudy.protocol.messages import Message, Suspended
+from understudy.protocol.messages import Message, Quiesced
 
 TEN_SECONDS = 10.0
 
@@ -60,54 +60,54 @@ class Leader:
         self._in_flight -= 1
         return {"/checkpoints/mine", "/checkpoints/other"} if self._in_flight >= 0 else {"/checkpoints/other"}
 
-    def suspended(self, patience: float = TEN_SECONDS) -> bool:
-        self.quiesce_part.suspend(patience)
+    def may_end(self, patience: float = TEN_SECONDS) -> bool:
+        self.quiesce_part.before_handover(patience)
         answer = self.sent.get(timeout=TEN_SECONDS)
-        assert isinstance(answer, Suspended)
+        assert isinstance(answer, Quiesced)
         return answer.clean
 
 
 def test_without_a_batch_in_flight_it_ends_at_once() -> None:
     leader = Leader(True)
-    assert leader.suspended()
+    assert leader.may_end()
     assert leader.asked == [50]
 
 
 def test_a_batch_of_sparks_is_cut_off() -> None:
     leader = Leader(False)
-    assert not leader.suspended()
+    assert not leader.may_end()
     assert leader.asked == [50]
 
 
 def test_batches_without_rows_are_waited_for() -> None:
     leader = Leader(False, True, rows=False)
-    assert leader.suspended(patience=3.0)
+    assert leader.may_end(patience=3.0)
     assert leader.asked == [50, 3000]
 
 
 def test_a_query_that_has_failed_leaves_its_batch_in_flight_and_is_not_waited_for() -> None:
     leader = Leader(False, rows=False, failed=True)
-    assert not leader.suspended()
+    assert not leader.may_end()
     assert leader.asked == [50]
 
 
 def test_user_code_that_usually_takes_longer_is_not_waited_for() -> None:
     leader = Leader(False, code_runs=99, may_end=False)
-    assert not leader.suspended()
+    assert not leader.may_end()
     assert leader.asked == [50]
 
 
 def test_user_code_is_waited_for_until_patience_is_over() -> None:
-    assert not Leader(False, code_runs=10**9).suspended(patience=0.1)
+    assert not Leader(False, code_runs=10**9).may_end(patience=0.1)
 
 
 def test_user_code_that_ends_in_time_is_waited_for_and_so_is_its_commit() -> None:
     leader = Leader(False, False, False, False, True, code_runs=3, in_flight=1)
-    assert leader.suspended()
+    assert leader.may_end()
 
 
 def test_a_commit_that_does_not_come_is_not_waited_for_long() -> None:
-    assert not Leader(False, code_runs=3, in_flight=10**9).suspended()
+    assert not Leader(False, code_runs=3, in_flight=10**9).may_end()
 
 
 def test_a_store_that_does_not_answer_counts_as_a_batch_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,5 +119,5 @@ def test_a_store_that_does_not_answer_counts_as_a_batch_in_flight(monkeypatch: p
         raise error
 
     leader.quiesce_part.fence.roots_in_flight = unanswered  # type: ignore[method-assign]
-    assert not leader.suspended()
+    assert not leader.may_end()
     assert leader._in_flight > 1, "it was asked again and again, until the time for a commit was over"

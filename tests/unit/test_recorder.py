@@ -47,7 +47,7 @@ async def told(log: Log, *said: tuple[str, str], status: int = 201) -> list[dict
     ],
 )
 def test_what_matters_becomes_an_event_of_the_pod(event: str, kind: str, reason: str) -> None:
-    (sent,) = asyncio.run(told(Log(stream=io.StringIO()), (event, "so it is"), ("renewed", "nobody wants to know")))
+    (sent,) = asyncio.run(told(Log(stream=io.StringIO()), (event, "so it is"), ("renewed", "no event")))
     assert (sent["type"], sent["reason"], sent["note"], sent["action"]) == (kind, reason, "so it is", event)
     assert (sent["regarding"]["name"], sent["regarding"]["uid"]) == ("flights-0", "uid-0")
 

@@ -12,7 +12,7 @@ from understudy.driver.fence_client import FenceClient
 from understudy.driver.root_claims import RootClaims
 from understudy.errors import CheckpointLost, IdentityConflict
 from understudy.protocol.gate import State
-from understudy.protocol.messages import ClaimRefused, Message, Roots
+from understudy.protocol.messages import ClaimRefused, Granted, Message, Roots
 from understudy.protocol.token import Token
 from understudy.supervisor.claims import refused_claim
 
@@ -46,7 +46,7 @@ class Fence:
     def __init__(self, token: Token, standing: dict[str, Token]) -> None:
         self.token, self.standing = token, standing
 
-    def claim(self, root: str, _: Any, __: int) -> str:
+    def claim(self, root: str, _: Any, *__: int) -> str:
         stands = self.standing.get(root)
         if stands is not None and stands > self.token:
             return json.dumps({"outcome": "refused", "reason": "higher-token", "token": int(stands)})
@@ -80,7 +80,7 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
     client.attached(
         SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
     )
-    claims.granted({})
+    claims.granted(Granted(1))
     claims.claim({"/new": Session()})
     claims.claim({"/old": Session()})
     assert recorded == fence.standing == {"/new": Token(38, 1), "/old": Token(38, 1)}

@@ -14,7 +14,8 @@ from understudy.documents.model import Content
 from understudy.errors import DocumentUnreadable, IdentityConflict, JobFailed, LeadershipLost, SettingsError
 from understudy.ha import runs as run_store
 from understudy.ha.generation import Generation
-from understudy.ha.job import ENTRY, Job, JobStore, Status
+from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.job_store import JobStore
 from understudy.ha.runs import Begins, Joins, Over, Part, PastRun, Runs, UnderWay, check_run_id, part_of
 from understudy.protocol.token import NONE, Token
 from understudy.supervisor.ended import end_of, run_begins

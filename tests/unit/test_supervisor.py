@@ -14,18 +14,20 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.epochs import nothing_granted
 from understudy.clock import BootClock, instant
 from understudy.config.timings import Timings
-from understudy.election.facts import Grant
+from understudy.election.commands import Grant
 from understudy.events import Log
 from understudy.fencing.gate import GateReader, GateWriter
 from understudy.ha.generation import Generation
-from understudy.ha.job import Status
-from understudy.ha.replicas import Replica as Standby
+from understudy.ha.job import Job, Status
+from understudy.ha.replicas import Replica
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
 from understudy.protocol.token import Token
 from understudy.supervisor.backends import on_one_machine
+from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.commands import OpenGate, StartLeader
 from understudy.supervisor.driver_end import Failed
 from understudy.supervisor.driver_parts import DriverParts
@@ -40,7 +42,7 @@ from understudy.supervisor.inputs import (
     StopRequested,
 )
 from understudy.supervisor.settings import RunSettings
-from understudy.supervisor.state import token_of
+from understudy.supervisor.state import Standby, token_of
 from understudy.supervisor.supervisor import Supervisor
 
 
@@ -83,8 +85,8 @@ class Executors:
 
     meanwhile: Callable[[], None]
 
-    async def clear(self, alive: Iterable[str], log: Log) -> None:
-        del alive, log
+    async def clear(self, alive: Iterable[str], log: Log, *, own: bool = False) -> None:
+        del alive, log, own
         self.meanwhile()
 
 
@@ -120,10 +122,6 @@ class Bench:
         event = self.replica._inbox.get_nowait()
         assert isinstance(event, expected)
         return await self.replica._deal_with(event)
-
-
-async def no_floor() -> int:
-    return 0
 
 
 def stand_by(supervisor: Supervisor, driver: Process) -> None:
@@ -190,8 +188,11 @@ def test_a_grant_that_was_lost_before_its_turn_claims_nothing_although_another_o
         bench.grant(3)
         bench.replica.lost("another holds it")
         bench.grant(5)
+        said: list[str] = []
+        bench.replica._log.listeners.append(lambda event: said.append(event.event))
         await bench.answer(LeadershipGranted)
         assert await bench.replica._jobs.read() is None
+        assert said == []
         await bench.answer(LeadershipRevoked)
         await bench.answer(LeadershipGranted)
         job = await bench.replica._jobs.read()
@@ -222,6 +223,54 @@ def test_a_restart_that_falls_due_after_the_loss_claims_nothing_and_starts_no_dr
         raise AssertionError("a driver is started")
 
     on(tmp_path, script, parts=DriverParts(process=no_driver))
+
+
+@dataclass(eq=False)
+class Claims:
+    """In the place of ``JobClaims``: ``then`` happens while the job is claimed."""
+
+    claims: JobClaims
+    then: Callable[[], None]
+
+    async def begin_attempt(self, *arguments: Any, **options: Any) -> Job | None:
+        job = await self.claims.begin_attempt(*arguments, **options)
+        self.then()
+        return job
+
+
+def test_a_lock_lost_while_the_job_is_claimed_is_no_takeover(tmp_path: Path) -> None:
+    async def script(bench: Bench) -> None:
+        execute = bench.replica._execute
+        documents = execute.documents
+        documents.claims = Claims(documents.claims, lambda: bench.replica.lost("another holds it"))  # type: ignore[assignment]
+        bench.grant(3)
+        await bench.answer(LeadershipGranted)
+        assert bench.replica._state.leadership == Standby()
+        assert bench.replica.health.takeovers == 0
+        assert bench.driver.said == []
+
+    on(tmp_path, script)
+
+
+def test_a_refused_claim_answered_under_another_grant_does_not_raise_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def script(bench: Bench) -> None:
+        raised: list[int] = []
+
+        async def raise_above(epoch: int) -> int:
+            raised.append(epoch)
+            return epoch + 1
+
+        bench.grant(3)
+        await bench.answer(LeadershipGranted)
+        monkeypatch.setattr(bench.replica._elector, "raise_above", raise_above)
+        bench.replica.lost("another holds it")
+        bench.grant(5)
+        await bench.replica._deal_with(DriverMessage(1, ClaimRefused("/root", "higher-token", int(Token(9, 1)))))
+        assert raised == []
+
+    on(tmp_path, script)
 
 
 def test_a_refused_claim_answered_after_the_loss_raises_nothing(tmp_path: Path) -> None:
@@ -277,7 +326,7 @@ def test_a_script_that_a_stop_has_ended_is_not_finished(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         bench.driver.ended = Ended(0, "", asked=True)
         bench.replica._driver_exited(bench.driver, 0)  # type: ignore[arg-type]
-        bench.replica._execute.suspended.set()
+        bench.replica._execute.quiesced.set()
         assert await stop == 0
         job = await bench.replica._jobs.read()
         assert job is not None
@@ -286,15 +335,15 @@ def test_a_script_that_a_stop_has_ended_is_not_finished(tmp_path: Path) -> None:
     on(tmp_path, script)
 
 
-def earlier(holder: str, *, generation: int, reason: str = "") -> Standby:
-    return Standby(holder, "standby", False, "", 0, 0.0, "", reason, generation, 1, "h", 1, "boot", 1.0)
+def earlier(holder: str, *, generation: int, reason: str = "") -> Replica:
+    return Replica(holder, "standby", False, "", 0, 0.0, "", reason, generation, 1, "h", 1, "boot", 1.0)
 
 
 def test_code_that_has_never_come_up_gives_way_to_the_generation_before_it(tmp_path: Path) -> None:
     async def script(bench: Bench) -> None:
         replica = bench.replica
         jobs = replica._jobs
-        await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
+        await jobs.begin_attempt(1, "old", nothing_granted, Generation(1, "good"))
         replica._generation = Generation(2, "bad")
         replica._execute.membership._is_dead = lambda _: False
         await replica._replicas.publish(earlier("old", generation=1))
@@ -316,7 +365,7 @@ def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_pa
     async def script(bench: Bench) -> None:
         replica = bench.replica
         jobs = replica._jobs
-        await jobs.begin_attempt(1, "old", no_floor, Generation(1, "good"))
+        await jobs.begin_attempt(1, "old", nothing_granted, Generation(1, "good"))
         replica._generation = Generation(2, "new")
         if isinstance(message, RehearsalReport):
             await replica._deal_with(DriverMessage(1, message))

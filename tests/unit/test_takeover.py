@@ -12,7 +12,7 @@ from understudy.driver.query_launcher import start_order
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.driver.takeover import Takeover
 from understudy.protocol.gate import State
-from understudy.protocol.messages import Message, StaleSnapshot, Started, Starting
+from understudy.protocol.messages import Granted, Message, StaleSnapshot, Started, Starting
 
 
 class Parts:
@@ -58,20 +58,20 @@ def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -
     parts = Parts()
     queries: list[Any] = ["a", "b"]
     assert [parts.takeover.awaits(query) for query in queries] == [True, True]
-    parts.takeover.granted({})
+    parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
     assert parts.done == ["granted", "cancel", "nudge", "starting 2", "start 2", "started 2 0.25", "watch"]
 
 
 def test_a_grant_without_queries_starts_nothing() -> None:
     parts = Parts()
-    parts.takeover.granted({})
+    parts.takeover.granted(Granted(1))
     assert parts.done == ["granted", "cancel", "nudge"]
 
 
 def test_a_query_that_is_declared_after_the_grant_does_not_wait_for_it_though_the_gate_opens_later() -> None:
     parts = Parts()
-    parts.takeover.granted({})
+    parts.takeover.granted(Granted(1))
     assert parts.standing is State.STANDBY
     assert not parts.takeover.awaits("late")  # type: ignore[arg-type]
     assert parts.queries == []
@@ -87,10 +87,10 @@ def test_a_driver_that_leads_or_led_lets_no_query_wait_for_a_grant(standing: Sta
 def test_a_second_grant_claims_again_and_starts_nothing_twice() -> None:
     parts = Parts()
     parts.takeover.awaits("a")  # type: ignore[arg-type]
-    parts.takeover.granted({})
+    parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
     parts.done.clear()
-    parts.takeover.granted({})
+    parts.takeover.granted(Granted(1))
     assert parts.done == ["granted", "cancel", "nudge", "reclaim"]
 
 
@@ -126,7 +126,7 @@ class TestStaleSnapshot:
 
     def test_is_not_reported_of_a_script_that_waited_for_nothing(self) -> None:
         parts = Parts(waited=False)
-        parts.takeover.granted({})
+        parts.takeover.granted(Granted(1))
         parts.stale.report_stale(GONE)
         assert "StaleSnapshot" not in parts.done
 

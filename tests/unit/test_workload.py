@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from tests.unit.election_builders import virtually
-from understudy.election.facts import ElectionView, Role
+from understudy.election.state import ElectionView, Role
 from understudy.supervisor.workload import find_conflicting_workload
 
 FREE = ElectionView(Role.STANDBY, None, 0, 0, False, None, "", "", 0.0, "r0", "", None, None)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import resume, run, status
+from understudy.cli import ensure, requests, result, resume, run, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -25,7 +25,15 @@ app = typer.Typer(
 )
 app.command("run", cls=PanelledCommand, context_settings=run.CONTEXT)(run.run)
 app.command("status")(status.status)
+app.command("suspend")(requests.suspend)
 app.command("resume")(resume.resume)
+app.command("drain")(requests.drain)
+app.command("hand-over")(requests.hand_over)
+app.command("pause")(requests.pause)
+app.command("unpause")(requests.unpause)
+app.command("cancel")(requests.cancel)
+app.command("ensure")(ensure.ensure)
+app.command("result")(result.result)
 
 
 def _print_version(wanted: bool) -> None:

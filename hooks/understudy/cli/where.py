@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from understudy.documents.model import DocumentStore
 
 #: Time-out of one request, in seconds.
-_REQUEST = 5.0
+REQUEST = 5.0
 #: Labels of the document of a cluster's replicas: those of the bundle, else those of the replica that wrote it first.
 _MADE_BY_THE_BUNDLE = CLUSTER_LABEL
 _WRITTEN_BY_REPLICAS = ",".join(f"{key}={value}" for key, value in REPLICAS_LABELS.items())
@@ -91,7 +91,7 @@ class Where:
 
             found = []
             for home in _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id):
-                store = FilesystemDocumentStore(home / "documents", _REQUEST)
+                store = FilesystemDocumentStore(home / "documents", REQUEST)
                 found.append(Stores(home.name, store, store, f"below {home.parent}"))
             yield found
             return
@@ -99,7 +99,7 @@ class Where:
         from understudy.documents.kubernetes import KubernetesDocumentStore
         from understudy.supervisor.backends import lock_store
 
-        async with await ApiServer.connect(_REQUEST, self.namespace, self.context) as api:
+        async with await ApiServer.connect(REQUEST, self.namespace, self.context) as api:
             documents, locks, place = (
                 KubernetesDocumentStore(api),
                 lock_store(api, lock),

@@ -116,6 +116,14 @@ class Storage(Group):
         str,
         Declared("Where rehearsals write, if executors run elsewhere.", default_words="this machine's disk"),
     ] = ""
+    ha_storage: Annotated[
+        str,
+        Declared(
+            "Where the results of runs are kept, which outlive the documents: s3a://BUCKET/PREFIX, reached as Spark's settings say, or a"
+            " directory. Without it they are in the documents only.",
+            default_words="nowhere",
+        ),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)

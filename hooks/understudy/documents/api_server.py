@@ -157,8 +157,8 @@ class ApiServer:
     ) -> Answer:
         """Raises ``TimeoutError`` when there is no answer in time, ``OSError`` when there is no connection.
 
-        After either nobody knows whether a write landed. A server that is too busy (429) is asked again when it says, if that is
-        within the time-out; else 429 is the answer, and nothing has landed.
+        After either, it is unknown whether a write landed. If the server is too busy (429), the request is sent again
+        after the delay that it names, if that is within the time-out; else 429 is the answer, and nothing has landed.
 
         ``patch`` names the kind: ``merge``, ``strategic-merge``, ``json``.
         """
@@ -200,7 +200,7 @@ class ApiServer:
             if stream.status != 200:
                 answer = Answer(stream.status, _parsed(await response.read()))
                 raise DocumentError(f"cannot be watched: {answer.reason}", where=path)
-            # Two missed bookmarks: a server that says nothing for so long is gone, whatever TCP believes.
+            # Two missed bookmarks: a server that is silent for so long is gone, even if TCP still holds the connection.
             async with asyncio.timeout(_WATCH_FOR + 2 * self.timeout):
                 async for line in _lines(stream.content, path):
                     event = _parsed(line)
@@ -233,10 +233,12 @@ class ApiServer:
 def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -> AccessDenied:
     """A refusal that names the permission: which verb, on which object, in which Role. Its message says as whom."""
     object_name = f" with resourceNames [{name}]" if name else ""
+    whom = _whom(answer)
+    role = "their Role (docs/requests.md has one)" if whom.startswith("user ") else "the HA Role"
     return AccessDenied(
-        f"{_whom(answer)} may not {verb} {what} {namespace}/{name}: {answer.body.get('message', '')}",
+        f"{whom} may not {verb} {what} {namespace}/{name}: {answer.body.get('message', '')}",
         where=name or namespace,
-        remedy=f"Add {verb} on {what}{object_name} to the HA Role of namespace {namespace}",
+        remedy=f"Add {verb} on {what}{object_name} to {role} of namespace {namespace}",
     )
 
 

@@ -1,9 +1,9 @@
 """Values in documents: versioned JSON with a checksum, and never pickle.
 
-A value is one line of canonical JSON (sorted keys, no spaces, ASCII only), so equal values are equal text and can be compared
-as text. The checksum tells a value someone edited by hand, or a disk that lied, from one of ours; it is no signature and keeps
-nobody out. Duplicate keys, NaN and infinities are refused in both directions because two readers may understand them
-differently.
+A value is one line of canonical JSON (sorted keys, no spaces, ASCII only), so equal values are equal text and can be
+compared as text. The checksum detects a value that was edited by hand or damaged on disk. It is no signature: anyone
+can compute it. Duplicate keys, NaN and infinities are refused in both directions because two readers may understand
+them differently.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def decode(
     try:
         expected = checksum([kind, version, body])
     except ValueError:  # 1e400 parses as infinity
-        refuse("the value holds a number nobody can write")
+        refuse("the value holds a number that is out of range")
     if value["checksum"] != expected:
         refuse("the checksum does not match: the value was damaged or edited")
     return version, body

@@ -19,14 +19,13 @@ from understudy.documents.notices import Notices
 from understudy.documents.numbered import KEEP, Numbered
 from understudy.documents.record import Record
 from understudy.documents.size import SizeCheck
-from understudy.documents.threads import Threads
 from understudy.errors import DocumentError, DocumentUnreadable
 from understudy.events import Log
+from understudy.threads import Threads
 
 __all__ = ["FilesystemDocumentStore", "check_directory"]
 
-#: Seconds between two looks of a watcher whom the kernel tells of new files (of deleted ones it does not hear), and of one whom
-#: nobody tells.
+#: Seconds between two looks of a watcher: with inotify (which reports no deleted files here), and without inotify.
 _LOOK, _LOOK_ALONE = 1.0, 0.1
 
 #: A file name holds 255 bytes, and the number needs some.

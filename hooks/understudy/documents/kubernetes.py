@@ -7,8 +7,9 @@ into the object stays. Reads name no resourceVersion, which makes the server ask
 A ConfigMap holds entries in ``data`` and the leader record as client-go's resource lock wrote it, in an annotation. A Lease
 holds the record in ``spec``, as client-go writes it now, and entries in annotations.
 
-An object that exists, holds nothing and was never written by us is *bare*: somebody made it so that we need no permission to
-create. It counts as a document nobody has made. One that we wrote and that lost its content since is not bare, but emptied.
+An object that exists, holds nothing and was never written by us is *bare*: it was created in advance, so that we need
+no permission to create. It counts as a document that is missing. One that we wrote and that lost its content since is
+not bare, but emptied.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Shape(Protocol):
     def has_leader(self, stored: Json) -> bool: ...
 
     def leader(self, stored: Json) -> LeaderRecord | None:
-        """Raises whatever reading it comes to for what cannot be understood; ``_document`` makes one error of it."""
+        """Raises various errors if the record cannot be parsed; ``_document`` makes one error of them."""
         ...
 
 

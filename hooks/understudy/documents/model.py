@@ -1,8 +1,8 @@
 """Documents: versioned records other replicas can see, and the five operations a backend implements.
 
-A *write* has three outcomes and never fewer: it landed, someone else's did, or nobody knows. ``Unknown`` is not an error to be
-retried blindly: the delayed request may still land. It is settled only by a revision past the one that was seen, or by winning
-a new compare-and-set on it (see ``understudy.documents.settle``).
+A *write* has three outcomes and never fewer: it landed, another writer's did, or the result is unknown. ``Unknown`` is
+not an error to be retried blindly: the delayed request may still land. It is settled only by a revision past the one
+that was seen, or by winning a new compare-and-set on it (see ``understudy.documents.settle``).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody knows whether the write landed; it may still land later."""
+    """It is unknown whether the write landed; it may still land later."""
 
     cause: str
 

@@ -1,4 +1,4 @@
-"""Hints from the kernel that a file has appeared in a directory, so that nobody has to look for it many times a second."""
+"""Hints from the kernel that a file has appeared in a directory, which replace polling many times a second."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from inotify_simple import INotify, flags
 class Notices:
     """Sets ``changed`` when a file whose name starts with ``prefix`` appears in ``directory``.
 
-    Not guaranteed: that it does. Nodes run out of inotify instances (128 per user is common), and the directory may be put in
-    another's place: so whoever listens also looks now and then, more often when ``heard`` is false. Must be closed.
+    Not guaranteed: that it does. Nodes run out of inotify instances (128 per user is common), and another directory may
+    take this one's place. Callers therefore also poll, more often when ``heard`` is false. Must be closed.
     """
 
     def __init__(self, directory: Path, prefix: str, changed: asyncio.Event) -> None:

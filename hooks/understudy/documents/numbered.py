@@ -2,7 +2,7 @@
 
 A document ``name`` is the file ``name@n`` with the highest n. Its successor is written to a temporary file, synced, and
 published by link(2) under n + 1: the kernel lets one of several win, and the file appears whole or not at all. Nothing is
-renamed or overwritten, so a process killed or frozen anywhere leaves the old or the new document and blocks nobody.
+renamed or overwritten, so a process killed or frozen anywhere leaves the old or the new document and blocks no other.
 
 Two things make it work although superseded files are removed:
 
@@ -11,7 +11,7 @@ for ``keep`` seconds, and a listing that took longer than half of it is not trus
 
 *A writer that was frozen before its link(2)* finds its number free again once n + 1 was superseded and removed, and would
 publish into the past. So a writer whose look at the documents is older than half of ``keep`` looks again, before the link and
-after it; a higher number seen after it means Conflict. Meanwhile nobody is misled: the higher number is what everybody reads.
+after it; a higher number seen after it means Conflict. Meanwhile no reader is misled: readers take the highest number.
 (A link that took that long may have counted and been superseded; that is reported as Conflict, too. ``settle`` tells.)
 
 Durations only, all on CLOCK_BOOTTIME, each measured within one process: it goes on during suspend and is never set.
@@ -107,9 +107,9 @@ class Numbered:
     ) -> bool:
         """Make ``data`` the document under ``number``; ``False`` if another one is there, or higher, or it was abandoned.
 
-        ``looked`` is when (on ``clock``) the look began that found ``number - 1`` to be the highest. ``abandoned`` is asked
-        last before the link: a request nobody waits for any more should rather not land late. After an ``OSError`` nobody
-        knows whether it landed.
+        ``looked`` is when (on ``clock``) the look began that found ``number - 1`` to be the highest. ``abandoned`` is
+        called last before the link: a request whose caller has given up should rather not land late. After an
+        ``OSError`` it is unknown whether it landed.
         """
         while True:
             with self._temporary(data) as temporary:
@@ -130,8 +130,8 @@ class Numbered:
                     continue  # we stood still before the temporary file was locked, and it was swept
                 self.at_step("linked")
                 if self._old(looked) and self.highest(name) > number:
-                    # Not taken away: it may have counted and been superseded a moment ago, and then a listing that is
-                    # under way relies on it. Below the highest number nobody reads it, and the next collect removes it.
+                    # The file stays: it may have counted and been superseded a moment ago, and then a listing that is
+                    # under way relies on it. Readers take the highest number, and the next collect removes this one.
                     return False
                 _sync(self.directory)
                 self.at_step("directory-synced")
@@ -154,7 +154,7 @@ class Numbered:
                 self.sweep()
 
     def sweep(self) -> None:
-        """Remove temporary files of dead writers. A live or frozen one holds a lock on its file; nobody waits for it."""
+        """Remove temporary files of dead writers. Skips locked files: their writers are alive or frozen."""
         for entry in os.scandir(self.directory):
             if _TEMPORARY.fullmatch(entry.name):
                 with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ class Numbered:
     def _note(self, name: str, highest: int) -> None:
         seen = self._first_seen.setdefault(name, [])
         if seen and seen[-1][0] > highest:
-            seen.clear()  # somebody deleted or restored files: what we knew would remove what was restored
+            seen.clear()  # files were deleted or restored: our old notes would make us remove restored ones
         if not seen or seen[-1][0] < highest:
             seen.append((highest, self.clock()))
 

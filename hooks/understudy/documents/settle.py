@@ -3,7 +3,7 @@
 A write whose answer got lost may have landed, may never land, or may land a minute from now. Two things settle it, and nothing
 else does:
 
-- a revision *past* the one the write was made on: whoever made it, the write can no longer win on ``seen``;
+- a revision *past* the one the write was made on, by any writer: the write can no longer win on ``seen``;
 - winning another compare-and-set on ``seen``: then the first one has lost.
 
 Neither waiting nor reading the unchanged document again says anything. A write is one's own only if its nonce *and* the whole

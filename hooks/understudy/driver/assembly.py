@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from understudy.driver.batch_hold import BatchHold
+from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.conflict_recovery import ConflictRecovery
+from understudy.driver.drain import Drain
 from understudy.driver.fence_check import FenceCheck
 from understudy.driver.fence_client import FenceClient
 from understudy.driver.first_commit import FirstCommit
@@ -40,6 +43,9 @@ class Driver:
     starts: QueryStarts
     takeover: Takeover
     quiesce: Quiesce
+    hold: BatchHold
+    drain: Drain
+    checkpoints: CheckpointReporter
     recovery: ConflictRecovery
     stale_snapshot: StaleSnapshotReporter
 
@@ -56,6 +62,21 @@ def assemble(
     return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Queries:
+    """What the parts around a script's queries share."""
+
+    fence: FenceClient
+    registry: QueryRegistry
+    claims: RootClaims
+    roots: RootsInUse
+    stale_snapshot: StaleSnapshotReporter
+    launcher: QueryLauncher
+    checkpoints: CheckpointReporter
+    first_commit: FirstCommit
+    recovery: ConflictRecovery
+
+
 def connect(
     gate: Path,
     gate_client: GateClient,
@@ -66,26 +87,17 @@ def connect(
     executors: int = 0,
 ) -> Driver:
     """The parts around a gate, a check of sessions and rehearsals. ``gate`` is the path of the gate's page."""
-    fence = FenceClient()
-    registry = QueryRegistry(gate_client)
-    claims = RootClaims(gate_client, fence_check, fence, send)
-    stale_snapshot = StaleSnapshotReporter(send)
-    roots = RootsInUse(registry, claims, fence)
-    launcher = QueryLauncher(fence=fence, claims=claims, roots=roots, stale_snapshot=stale_snapshot)
-    first_commit = FirstCommit(gate=gate, gate_client=gate_client, stale_snapshot=stale_snapshot, send=send)
-    count = QueryCount(registry.state, lambda now: send(Running(now.running, dict(now.failed))))
-    recovery = ConflictRecovery(
-        gate_client=gate_client, registry=registry, launcher=launcher, query_count=count, stale_snapshot=stale_snapshot
-    )
+    parts = _around_queries(gate, gate_client, fence_check, send)
+    fence, registry = parts.fence, parts.registry
     takeover = Takeover(
         gate_client=gate_client,
         rehearsals=rehearsals,
         registry=registry,
-        claims=claims,
-        launcher=launcher,
-        recovery=recovery,
-        first_commit=first_commit,
-        stale_snapshot=stale_snapshot,
+        claims=parts.claims,
+        launcher=parts.launcher,
+        recovery=parts.recovery,
+        first_commit=parts.first_commit,
+        stale_snapshot=parts.stale_snapshot,
         send=send,
         executors=executors,
     )
@@ -95,13 +107,14 @@ def connect(
         registry=registry,
         fence=fence,
         fence_check=fence_check,
-        roots=roots,
-        launcher=launcher,
+        roots=parts.roots,
+        launcher=parts.launcher,
         takeover=takeover,
-        recovery=recovery,
-        first_commit=first_commit,
+        recovery=parts.recovery,
+        first_commit=parts.first_commit,
         send=send,
     )
+    hold = _hold(gate_client, parts, takeover, send)
     return Driver(
         gate_client=gate_client,
         fence=fence,
@@ -111,6 +124,65 @@ def connect(
         starts=starts,
         takeover=takeover,
         quiesce=Quiesce(gate_client=gate_client, registry=registry, fence=fence, send=send),
-        recovery=recovery,
+        hold=hold,
+        drain=hold.drain,
+        checkpoints=parts.checkpoints,
+        recovery=parts.recovery,
+        stale_snapshot=parts.stale_snapshot,
+    )
+
+
+def _hold(gate_client: GateClient, parts: _Queries, takeover: Takeover, send: Callable[[Message], None]) -> BatchHold:
+    drain = Drain(
+        registry=parts.registry,
+        claims=parts.claims,
+        fence=parts.fence,
+        launcher=parts.launcher,
+        recovery=parts.recovery,
+        checkpoints=parts.checkpoints,
+        send=send,
+    )
+    return BatchHold(
+        gate_client=gate_client,
+        registry=parts.registry,
+        fence=parts.fence,
+        takeover=takeover,
+        checkpoints=parts.checkpoints,
+        drain=drain,
+        send=send,
+    )
+
+
+def _around_queries(
+    gate: Path, gate_client: GateClient, fence_check: FenceCheck, send: Callable[[Message], None]
+) -> _Queries:
+    fence = FenceClient()
+    registry = QueryRegistry(gate_client)
+    claims = RootClaims(gate_client, fence_check, fence, send)
+    stale_snapshot = StaleSnapshotReporter(send)
+    roots = RootsInUse(registry, claims, fence)
+    launcher = QueryLauncher(fence=fence, claims=claims, roots=roots, stale_snapshot=stale_snapshot)
+    checkpoints = CheckpointReporter(gate_client=gate_client, registry=registry, fence=fence, send=send)
+    first_commit = FirstCommit(
+        gate=gate, gate_client=gate_client, stale_snapshot=stale_snapshot, checkpoints=checkpoints, send=send
+    )
+    recovery = ConflictRecovery(
+        gate_client=gate_client,
+        registry=registry,
+        launcher=launcher,
+        query_count=QueryCount(registry.state, lambda now: send(Running(now.running, dict(now.failed)))),
         stale_snapshot=stale_snapshot,
+        fence=fence,
+        fence_check=fence_check,
+    )
+    return _Queries(
+        fence=fence,
+        registry=registry,
+        claims=claims,
+        roots=roots,
+        stale_snapshot=stale_snapshot,
+        launcher=launcher,
+        checkpoints=checkpoints,
+        first_commit=first_commit,
+        recovery=recovery,
     )

@@ -8,12 +8,15 @@ import threading
 from understudy.driver.assembly import Driver
 from understudy.protocol.messages import (
     LONGEST_LINE,
+    Drain,
     Granted,
+    Hold,
+    LetGo,
     Message,
     PauseRehearsals,
+    Quiesce,
     Reclaim,
     Revoked,
-    Suspend,
     decode,
     encode,
 )
@@ -38,15 +41,21 @@ class Channel:
         with self._socket.makefile("rb") as lines:
             while line := lines.readline(LONGEST_LINE):
                 match decode(line):
-                    case Granted(_, recorded):
-                        driver.takeover.granted(recorded)
+                    case Granted() as granted:
+                        driver.takeover.granted(granted)
                     case Reclaim():
                         driver.takeover.reclaim()
                     case Revoked():
                         driver.takeover.revoked()
                     case PauseRehearsals(seconds):
                         driver.rehearsals.pause(seconds)
-                    case Suspend(patience):
-                        driver.quiesce.suspend(patience)
+                    case Hold(request, timeout, drain):
+                        driver.hold.begin(request, timeout, drain=drain)
+                    case Drain(request, roots):
+                        driver.drain.begin(request, roots)
+                    case LetGo():
+                        driver.hold.let_go()
+                    case Quiesce(patience):
+                        driver.quiesce.before_handover(patience)
                     case other:
                         raise AssertionError(f"a supervisor does not send {other}")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
+from understudy.driver.fence_check import FenceCheck
+from understudy.driver.fence_client import FenceClient
 from understudy.driver.gate_client import GateClient
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_count import QueryCount
@@ -53,6 +55,8 @@ class ConflictRecovery:
     launcher: QueryLauncher
     query_count: QueryCount
     stale_snapshot: StaleSnapshotReporter
+    fence: FenceClient
+    fence_check: FenceCheck
 
     def recover(self, query: PendingQuery, failed: StreamingQuery) -> bool:
         """Restart a query that ``failed`` on a log conflict. True if it runs again, also by another thread's doing.
@@ -93,6 +97,8 @@ class ConflictRecovery:
                 query.awaitTermination()
             except StreamingQueryException as error:
                 if not self.recover(pending, query):
+                    if (refused := self.fence.refusal()) is not None:
+                        self.fence_check.refuse(refused)  # however often the script starts it again
                     self.stale_snapshot.report_stale(error)
                     return
             except BaseException:  # noqa: BLE001 - the JVM is gone; the supervisor sees to it

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 
+from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.error_text import first_line
 from understudy.driver.fence_client import FenceClient
 from understudy.driver.gate_client import GateClient
@@ -65,6 +66,7 @@ class _Watched:
     registry: QueryRegistry
     gate_client: GateClient
     fence: FenceClient
+    checkpoints: CheckpointReporter
 
 
 class Ending:
@@ -88,8 +90,10 @@ class Ending:
         self._patches.replace("os:_exit", self._exit_in_place_of)
         self._patches.replace("threading:excepthook", self._hook_in_place_of)
 
-    def watch(self, registry: QueryRegistry, gate_client: GateClient, fence: FenceClient) -> None:
-        self._watched = _Watched(registry, gate_client, fence)
+    def watch(
+        self, registry: QueryRegistry, gate_client: GateClient, fence: FenceClient, checkpoints: CheckpointReporter
+    ) -> None:
+        self._watched = _Watched(registry, gate_client, fence, checkpoints)
 
     def attached(self, gateway: Any) -> None:
         self._gateways.append(gateway)
@@ -139,6 +143,8 @@ class Ending:
             # however the script took it, also one that swallowed it and ended with 0: its rows are missing, and would be again
             refused = self._watched.fence.refusal()
             outcome = outcome if refused is None else Outcome.of(refused)
+        if self._watched is not None:
+            self._watched.checkpoints.report()
         asked = self._watched is not None and self._watched.gate_client.asked
         self._send(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 

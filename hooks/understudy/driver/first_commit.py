@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.gate_client import GateClient
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.fencing.counters import CountersPage
@@ -25,13 +26,20 @@ class FirstCommit:
     gate: Path
     gate_client: GateClient
     stale_snapshot: StaleSnapshotReporter
+    checkpoints: CheckpointReporter
     send: Callable[[Message], None]
 
     def report(self, began: float) -> None:
-        """Wait for the first commit since ``began`` (``time.monotonic()``) and report it. Returns once leadership is lost."""
+        """Wait for the first commit since ``began`` (``time.monotonic()``) and report it; from then on, what is committed.
+
+        Returns once leadership is lost.
+        """
         if (landed := self._wait()) is not None:
             self.stale_snapshot.committed()
-            self.send(Committed(*landed, time.monotonic() - began))
+            took = time.monotonic() - began
+            self.checkpoints.report()
+            self.send(Committed(*landed, took))
+            self.checkpoints.follow()
 
     def _wait(self) -> tuple[str, int] | None:
         """The checkpoint and the batch of the first commit under this driver's token; ``None`` once leadership is lost."""

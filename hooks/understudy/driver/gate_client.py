@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from understudy.clock import instant
@@ -68,12 +69,24 @@ class GateClient:
         self.held = ""
         self.asked = False
         self._over = False
+        self._held = False
         forgotten = weakref.WeakMethod(self._forked)
         os.register_at_fork(after_in_child=lambda: (method := forgotten()) and method())
 
     def close_for_good(self) -> None:
         """This replica was told to stop: every wait ends with ``LeadershipLost``, however the page stands."""
         self._over = True
+        self.nudge()
+
+    def hold(self) -> None:
+        """From now on the script's code waits before it writes, as at a closed gate, unless some of it is writing already.
+
+        Code that writes may wait for another thread of the script's to write, too, so what it begins is not held.
+        """
+        self._held = True
+
+    def let_go(self) -> None:
+        self._held = False
         self.nudge()
 
     def standing(self) -> State:
@@ -98,24 +111,24 @@ class GateClient:
         """A message came: waiters look again now."""
         self._changed.set()
 
-    def pass_through(self, unless: Callable[[], bool] = lambda: False) -> None:
+    def pass_through(self, unless: Callable[[], bool] = lambda: False, *, of_a_batch: bool = False) -> None:
         """Return once the gate is open; wait while it is closed or this is a standby.
 
         Returns also as soon as ``unless`` is true, which is asked at every look at the gate. Raises ``LeadershipLost``.
         """
         self.asked = True
-        if self._standing() is State.OPEN:
+        if self._standing() is State.OPEN and (of_a_batch or not self._holds):
             return
         self.held = self._place()
         self._on_held(self.held)
         try:
             while True:
                 match self._standing():
-                    case State.OPEN:
+                    case State.OPEN if of_a_batch or not self._holds:
                         return
                     case State.REVOKED:
                         raise LeadershipLost(f"token {self.token()} may not write any more")
-                    case State.STANDBY | State.CLOSED:
+                    case _:
                         if unless():
                             return
                         self._changed.wait(_LOOK)
@@ -125,23 +138,26 @@ class GateClient:
             self._on_held("")
 
     @contextmanager
-    def user_code(self, history: DurationHistory | None = None) -> Iterator[None]:
+    def user_code(self, history: DurationHistory | None = None, *, of_a_batch: bool = False) -> Iterator[None]:
         """Run code that the gate cannot hold once it has begun: a ``foreachBatch`` function, a batch writer. ``history`` notes it.
+
+        ``of_a_batch``: ``hold`` does not keep it from beginning. The fence has held its batch, or has let it begin, and then the batch
+        is waited for.
 
         The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
         driver while the user's function is about to write.
         """
         while True:
-            self._count(+1)
-            try:
-                if self._standing() is State.OPEN:
-                    self.asked = True
-                    with self._timed(history or DurationHistory()):
-                        yield
-                    return
-            finally:
-                self._count(-1)
-            self.pass_through()
+            if self._enter(of_a_batch=of_a_batch):
+                try:
+                    if self._standing() is State.OPEN:
+                        self.asked = True
+                        with self._timed(history or DurationHistory()):
+                            yield
+                        return
+                finally:
+                    self._leave()
+            self.pass_through(of_a_batch=of_a_batch)
 
     @contextmanager
     def _timed(self, history: DurationHistory) -> Iterator[None]:
@@ -171,6 +187,16 @@ class GateClient:
     def user_code_runs(self) -> bool:
         return bool(self._depth) or bool(self._blocks)
 
+    @property
+    def writes(self) -> bool:
+        """As ``user_code_runs``, without the code on executors: a batch that is in flight counts that."""
+        return bool(self._depth)
+
+    def lines_that_run(self) -> list[str]:
+        """Where the script's code is that writes now, as ``file:line``."""
+        frames = sys._current_frames()  # noqa: SLF001
+        return sorted({self._place(frames[thread]) for thread in list(self._depth) if thread in frames})
+
     def may_end_by(self, until: float) -> bool:
         """Whether any of the user's code that runs usually ends by then. Code without a history, or overdue, may end at any time."""
         blocks = list(self._blocks.values())
@@ -189,13 +215,29 @@ class GateClient:
         view = self._reader.read()
         return State.CLOSED if view is None else view.standing(instant())
 
-    def _count(self, change: int) -> None:
-        thread = threading.get_ident()
+    @property
+    def _holds(self) -> bool:
+        return self._held and not self._depth
+
+    def _enter(self, *, of_a_batch: bool) -> bool:
+        """Count one more block of the user's code, unless it is held."""
         with self._lock:
-            self._depth[thread] = self._depth.get(thread, 0) + change
-            if not self._depth[thread]:
-                del self._depth[thread]
-            self._activity.set(sum(self._depth.values()))
+            if self._holds and not of_a_batch:
+                return False
+            self._count(+1)
+        return True
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        """Under the lock."""
+        thread = threading.get_ident()
+        self._depth[thread] = self._depth.get(thread, 0) + change
+        if not self._depth[thread]:
+            del self._depth[thread]
+        self._activity.set(sum(self._depth.values()))
 
     def _forked(self) -> None:
         """In a child of the script's: of all threads the one that forked is there, and it is still in the blocks it was in.
@@ -209,8 +251,8 @@ class GateClient:
         if self._depth:
             self._activity.set(sum(self._depth.values()))
 
-    def _place(self) -> str:
-        frame = sys._getframe(1)  # noqa: SLF001
+    def _place(self, innermost: FrameType | None = None) -> str:
+        frame = innermost or sys._getframe(1)  # noqa: SLF001
         while frame.f_back is not None:
             if frame.f_code.co_filename == self._script:
                 return f"{Path(self._script).name}:{frame.f_lineno}"

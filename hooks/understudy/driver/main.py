@@ -42,7 +42,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
     """Patch PySpark, connect the supervisor to the driver's parts, and run the script to the end of its main thread."""
     script = Path(spec.script)
     driver = assemble(spec, channel.send, ending.refuse)
-    ending.watch(driver.registry, driver.gate_client, driver.fence)
+    ending.watch(driver.registry, driver.gate_client, driver.fence, driver.checkpoints)
 
     def attached(gateway: Any) -> None:
         ending.attached(gateway)

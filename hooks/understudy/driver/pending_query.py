@@ -118,11 +118,19 @@ class PendingQuery:
         claimed = [] if self.checkpoint is None else [self.checkpoint]
         return claimed if directory is None else [*claimed, self.qualified(directory)]
 
+    @property
+    def _trigger(self) -> str:
+        return str(private_field(self.writer._jwrite, "trigger").getClass().getSimpleName())  # noqa: SLF001
+
+    @property
+    def no_boundary(self) -> str:
+        """Why there is no place between two of its batches, in words; empty if there is."""
+        return self.sink.no_boundary(self._trigger)
+
     def count_ungated(self, fence: FenceClient) -> None:
         """Count the driver as busy while tasks write that do not ask the gate, so that it is never parked then."""
-        trigger = private_field(self.writer._jwrite, "trigger").getClass().getSimpleName()  # noqa: SLF001
         of_files = len(self.claimed or self.roots) > (self.checkpoint is not None)
-        ungated = self.sink.ungated(str(trigger), table=self.table is not None, of_files=of_files)
+        ungated = self.sink.ungated(self._trigger, table=self.table is not None, of_files=of_files)
         if self.checkpoint is not None and ungated is not Ungated.NEVER:
             fence.count_ungated(self.checkpoint, self.session, always=ungated is Ungated.ALWAYS)
 

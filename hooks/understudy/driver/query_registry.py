@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -14,6 +15,9 @@ from understudy.driver.pending_query import KeptId, PendingQuery
 from understudy.driver.query_count import Queries
 from understudy.errors import ScriptProblem
 
+#: Seconds between two looks at a query that is started again.
+_LOOK = 0.1
+
 
 class QueryRegistry:
     """The queries of one driver, in the order in which its script has started them."""
@@ -22,6 +26,7 @@ class QueryRegistry:
         self._gate_client = gate_client
         self._lock = threading.Lock()
         self._queries: list[PendingQuery] = []
+        self.drains = False  # once the job is being drained
         self._called_back = threading.local()  # whether this thread runs a listener that a start waits for
 
     def queries(self) -> list[PendingQuery]:
@@ -42,6 +47,10 @@ class QueryRegistry:
         with self._lock:
             self._queries = [*(each for each in self._queries if id(each) not in over), query]
         return not before
+
+    def drain(self) -> None:
+        """From now on the end of a query is none to the script: it is started again, and then the supervisor ends this process."""
+        self.drains = True
 
     # The script's questions.
 
@@ -74,6 +83,8 @@ class QueryRegistry:
             assert query.error is not None
             query.told = True
             raise query.error
+        while self.drains and not query.query.isActive and not self.in_callback:
+            time.sleep(_LOOK)
         return query.query
 
     def wait_until_started(self) -> None:

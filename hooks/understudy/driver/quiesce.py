@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 
-from understudy.driver.fence_client import FenceClient
+from understudy.driver.fence_client import FenceClient, key_of
 from understudy.driver.gate_client import GateClient
 from understudy.driver.query_registry import QueryRegistry
-from understudy.protocol.messages import Message, Suspended
+from understudy.protocol.messages import Message, Quiesced
 
 #: A batch that ends within this many milliseconds is not cut off.
 _ALMOST_DONE_MS = 50
@@ -31,24 +31,24 @@ class Quiesce:
     fence: FenceClient
     send: Callable[[Message], None]
 
-    def suspend(self, patience: float) -> None:
-        """Hold new batches; send ``Suspended`` once none is running, or once ending is as good as waiting. Waits for nothing.
+    def before_handover(self, patience: float) -> None:
+        """Hold new batches; send ``Quiesced`` once none is running, or once ending is as good as waiting. Waits for nothing.
 
         The successor runs a batch again that is cut off, at no cost: it has rehearsed that batch. User code that runs now
         (``foreachBatch``, a writer) may not stand being run twice, so it gets ``patience`` seconds to finish, unless it is known
         to take longer. So do batches without rows, where all are: the successor would have to run them before the first batch
         with rows.
         """
-        threading.Thread(target=self._suspend, args=(patience,), name="suspend", daemon=True).start()
+        threading.Thread(target=self._quiesce, args=(patience,), name="quiesce", daemon=True).start()
 
-    def _suspend(self, patience: float) -> None:
+    def _quiesce(self, patience: float) -> None:
         until = time.monotonic() + patience
         clean = self.fence.quiesce(_ALMOST_DONE_MS)
         if not clean and self.gate_client.user_code_runs:
             clean = self.gate_client.may_end_by(until) and self._wait_for_user_code(until)
         elif not clean and not self._any_rows():
             clean = self.fence.quiesce(round(patience * 1000))
-        self.send(Suspended(clean))
+        self.send(Quiesced(clean))
 
     def _wait_for_user_code(self, until: float) -> bool:
         """Wait for the user's code, and then for its commit: batches of other queries are not waited for."""
@@ -65,7 +65,7 @@ class Quiesce:
     def _user_batch_in_flight(self) -> bool:
         """Whether a query with a ``foreachBatch`` has a batch that is not committed."""
         queries = [each for each in self.registry.queries() if each.sink.kind == "foreachbatch"]
-        roots = {(each.checkpoint or "").removeprefix("file:") for each in queries}
+        roots = {key_of(each.checkpoint) for each in queries}
         try:
             return not roots.isdisjoint(self.fence.roots_in_flight())
         except Py4JJavaError:  # what cannot be looked into counts as in flight, as it does for the fence

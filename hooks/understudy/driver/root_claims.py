@@ -10,12 +10,12 @@ from understudy.driver.fence_check import FenceCheck
 from understudy.driver.fence_client import FenceClient
 from understudy.driver.gate_client import GateClient
 from understudy.driver.parallel import call_each
-from understudy.errors import LeadershipLost
+from understudy.errors import CheckpointDrained, LeadershipLost
 from understudy.protocol.gate import State
-from understudy.protocol.messages import ClaimRefused, Message, Roots
+from understudy.protocol.messages import ClaimRefused, Granted, Message, Roots
 
-#: What the fence is told of a root that the job's document does not list.
-_UNRECORDED = -1
+#: What the fence is told of a root that the job's document does not list, and where it knows of no batch.
+_UNRECORDED, _NO_BATCH = -1, -1
 
 #: Seconds between two looks at the gate while an answer of the supervisor is waited for.
 _LOOK = 0.05
@@ -34,12 +34,20 @@ class RootClaims:
         self._lock = threading.Lock()
         self._claimed: dict[str, Any] = {}  # with the session that writes there
         self._recorded: dict[str, int] = {}
+        self._committed: dict[str, int] = {}
+        self._drained: frozenset[str] = frozenset()
+        self._checkpoints: frozenset[str] = frozenset()  # on record when this driver was granted the lead
+        self._ever: set[str] = set()  # roots that this driver has claimed, also of queries that have ended since
         self._granted = threading.Event()
         self._reclaim = threading.Event()
 
-    def granted(self, recorded: Mapping[str, int]) -> None:
-        """Lead; the job's document lists these roots, each with the token it was claimed under (0: it is not known)."""
-        self._recorded = dict(recorded)
+    def granted(self, granted: Granted) -> None:
+        """Lead, with what the job's document says of its roots."""
+        if granted.draining:
+            self._fence.hold_batches()  # before any query starts: what waits for the grant claims first
+        self._recorded, self._committed = dict(granted.recorded), dict(granted.committed)
+        self._checkpoints = frozenset(granted.committed)
+        self._drained = frozenset(granted.drained)
         self._granted.set()
 
     def reclaim(self) -> None:
@@ -56,6 +64,8 @@ class RootClaims:
         confs = _confs(roots)
         while not self._granted.wait(_LOOK):  # the gate opens a moment before the message with what is recorded
             self._stop_if_revoked("the gate is revoked")
+        for root in self._drained.intersection(roots):
+            self._check.refuse(CheckpointDrained.of(root))
         fresh = {root: session for root, session in roots.items() if root not in self._claimed}
         answers = self._answers(fresh, confs)
         while refused := {root: answer for root, answer in answers.items() if answer["outcome"] == "refused"}:
@@ -73,6 +83,12 @@ class RootClaims:
         if fresh:
             self._note(fresh)
 
+    @property
+    def unclaimed(self) -> list[str]:
+        """Checkpoints on record that no query of this driver has begun to use."""
+        with self._lock:
+            return sorted(self._checkpoints - self._ever)
+
     def forget(self, roots: Collection[str]) -> None:
         """No query uses these any longer: one that does later claims them again."""
         with self._lock:
@@ -82,10 +98,12 @@ class RootClaims:
     def _note(self, fresh: Mapping[str, Any]) -> None:
         with self._lock:
             self._claimed.update(fresh)
+            self._ever.update(fresh)
             known = sorted(self._claimed)
             for root in fresh:
                 # from here on this driver knows better than the record: its script may have removed the root
                 self._recorded.pop(root, None)
+                self._committed.pop(root, None)
         self._send(Roots(known))
 
     def _stop_if_revoked(self, why: str) -> None:
@@ -96,7 +114,8 @@ class RootClaims:
         """What claiming each root came to, all at once: in an object store a claim is several requests."""
 
         def claim(root: str) -> dict[str, Any]:
-            return self._fence.claim(root, confs[roots[root]], self._recorded.get(root, _UNRECORDED))
+            recorded, committed = self._recorded.get(root, _UNRECORDED), self._committed.get(root, _NO_BATCH)
+            return self._fence.claim(root, confs[roots[root]], recorded, committed)
 
         return dict(zip(roots, call_each(claim, list(roots), at_most=8), strict=True))
 

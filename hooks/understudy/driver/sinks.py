@@ -61,9 +61,17 @@ class Sink:
         gated = of_files if table else self.kind in (*_GATED_BY_COMMIT, *_GATED_IN_PYTHON)
         if not table and self.kind in TRANSIENT_SINKS:
             return Ungated.NEVER
-        if trigger in _OFFSETS_LAST or self.options.get("asyncprogresstrackingenabled", "").lower() == "true":
+        if self.no_boundary(trigger):
             return Ungated.ALWAYS
         return Ungated.NEVER if gated else Ungated.IN_A_BATCH
+
+    def no_boundary(self, trigger: str) -> str:
+        """Why a query with this trigger has no place between two batches, in words; empty if it has."""
+        if trigger in _OFFSETS_LAST:
+            return "runs without an end between its batches (real-time mode, or continuous processing)"
+        if self.options.get("asyncprogresstrackingenabled", "").lower() == "true":
+            return "tracks its progress asynchronously"
+        return ""
 
     @property
     def query_name(self) -> str | None:

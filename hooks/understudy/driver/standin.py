@@ -57,7 +57,11 @@ class StandIn(StreamingQuery):
         while True:
             current = self._current()
             try:
-                return question(current)
+                answer = question(current)
             except StreamingQueryException:
                 if not self._recover(current):
                     raise
+            else:
+                # what is another query by now was only started again: to be drained, or after a conflict
+                if answer is False or self._current() is current:
+                    return answer

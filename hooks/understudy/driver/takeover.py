@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from understudy.driver.conflict_recovery import ConflictRecovery
@@ -22,7 +22,7 @@ from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.protocol.gate import State
-from understudy.protocol.messages import Message, Started, Starting
+from understudy.protocol.messages import Granted, Message, Started, Starting
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -42,6 +42,7 @@ class Takeover:
     # guards _taken_over, and which queries wait for it
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _taken_over: bool = field(default=False, init=False)
+    _settled: threading.Event = field(default_factory=threading.Event, init=False)
 
     def awaits(self, query: PendingQuery) -> bool:
         """Register the query for the takeover and return true; false where this driver has stopped standing by."""
@@ -51,12 +52,12 @@ class Takeover:
                 self.registry.add(query)
         return waiting
 
-    def granted(self, recorded: Mapping[str, int]) -> None:
+    def granted(self, granted: Granted) -> None:
         """Take over; where this driver leads already, its token was raised, and it claims again.
 
         Called in the thread that reads the supervisor's messages, so the work is another thread's.
         """
-        self.claims.granted(recorded)
+        self.claims.granted(granted)
         self.rehearsals.cancel()
         self.gate_client.nudge()
         with self._lock:
@@ -70,6 +71,18 @@ class Takeover:
             threading.Thread(target=ask_for, args=(self.executors,), name="executors", daemon=True).start()
         if queries:
             threading.Thread(target=self._take_over, args=(queries,), name="takeover", daemon=True).start()
+        else:
+            self._settled.set()
+
+    def settled(self, within: float) -> bool:
+        """Whether the queries that waited for the grant have started, or there were none; waits ``within`` seconds for it.
+
+        A driver that was started as a leader has nothing to wait for.
+        """
+        with self._lock:
+            if not self._taken_over:
+                return True
+        return self._settled.wait(within)
 
     def reclaim(self) -> None:
         """The supervisor has raised the token above a higher claim: claim again and go on."""
@@ -83,6 +96,7 @@ class Takeover:
         began = time.monotonic()
         self.send(Starting(len(queries)))
         claimed = self.launcher.claim_and_start(queries)
+        self._settled.set()
         self.send(Started(len(queries), claimed, time.monotonic() - began))
         self.recovery.watch(queries)
         self.first_commit.report(began)

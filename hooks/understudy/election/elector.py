@@ -1,9 +1,9 @@
 """Drives the machine with a document store: sends what was decided, and tells the machine what came of it.
 
-One loop owns the state. Requests run beside it, one at a time, so that evidence, a stop or a deadline is heard while a backend
-hangs. Every request has its own time-out on the injected clock, whatever the backend promises; one that is given up is not
-waited for, and may still land. Nothing a backend raises ends the loop; what a *candidate* raises does, because a grant nobody
-took notice of is worse than a dead process.
+One loop owns the state. Requests run in other tasks, one at a time, so that the loop hears evidence, a stop or a
+deadline while a backend hangs. Every request has a time-out on the injected clock, and does not rely on the backend's.
+A request that timed out is not waited for, and may still land. No error of a backend ends the loop. An error of a
+*candidate* does, because a grant that its candidate missed is worse than a dead process.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, DocumentStore, Outcome, Unknown, Written
 from understudy.documents.settle import shell
 from understudy.election import machine
-from understudy.election.facts import (
-    Action,
-    Answer,
-    AskFloor,
-    ElectionView,
-    Evidence,
-    FloorIs,
-    FloorUnknown,
+from understudy.election.commands import (
+    Command,
     Grant,
     Granted,
-    Hint,
     Lost,
-    Observation,
-    RaiseAsked,
     Raised,
     Read,
-    Ready,
-    ReleaseAsked,
+    ReadMinEpoch,
     Released,
     Renewed,
-    Role,
-    Rules,
     Say,
+    Write,
+)
+from understudy.election.inputs import (
+    Answer,
+    ContendAsked,
+    Evidence,
+    Hint,
+    Input,
+    MinEpochRead,
+    MinEpochUnknown,
+    RaiseAsked,
+    Ready,
+    ReleaseAsked,
     Seen,
-    State,
     StopAsked,
     Tick,
     Unseen,
-    Write,
 )
 from understudy.election.records import Attempt, Corrupt, Free, Held, lock_state_of, view_grant
+from understudy.election.state import ElectionView, Role, Rules, State
 from understudy.errors import DocumentError, DocumentUnreadable
 from understudy.events import Log
 
@@ -64,7 +64,7 @@ _HINTS_PER_RETRY = 20
 
 
 class Candidate(Protocol):
-    """Whoever wants to lead. Called from the elector's loop; must not block."""
+    """A process that wants to lead. Called from the elector's loop; must not block."""
 
     def granted(self, grant: Grant) -> None:
         """The lock is held from ``grant.epoch`` on. ``renewed`` follows at once with the same send time."""
@@ -76,13 +76,13 @@ class Candidate(Protocol):
         """
 
     def lost(self, reason: str) -> None:
-        """Somebody else holds the lock, or this grant can't be used any more: kill at once."""
+        """Another process holds the lock, or this grant can't be used any more: kill at once."""
 
 
 class Elector:
     """One election. ``name`` is the lock document, ``holder`` this process: made at its start and never used again.
 
-    ``floor`` gives the highest epoch known outside the lock (the job's document, claims); it is asked before every acquire
+    ``min_epoch`` gives the highest epoch known outside the lock (the job's document, claims); it is asked before every acquire
     and may raise. ``jitter`` gives numbers from 0 to 1, ``nonce`` texts never given before, ``stamp`` the time for people.
 
     All methods belong to the event loop ``run`` is in.
@@ -98,7 +98,7 @@ class Elector:
         candidate: Candidate,
         log: Log,
         *,
-        floor: Callable[[], Awaitable[int]],
+        min_epoch: Callable[[], Awaitable[int]],
         generation: str = "",
         lock_kind: str = "file",
         workload: str = "",
@@ -107,10 +107,10 @@ class Elector:
         stamp: Callable[[], str] = lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     ) -> None:
         self._store, self._clock, self._candidate, self._log = store, clock, candidate, log
-        self._floor, self._jitter, self._nonce, self._stamp = floor, jitter, nonce, stamp
+        self._min_epoch, self._jitter, self._nonce, self._stamp = min_epoch, jitter, nonce, stamp
         self._timings, self._name = timings, name
         self._state = State(Rules(name, holder, timings, generation, lock_kind, workload))
-        self._inbox: asyncio.Queue[Observation] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Input] = asyncio.Queue()
         # No set: they end in the order they were made, the same way every time.
         self._tasks: dict[asyncio.Task[Any], None] = {}
         #: When it last decided anything, in seconds of the clock: a liveness probe's question.
@@ -173,10 +173,14 @@ class Elector:
         """
         self._inbox.put_nowait(Ready(ready))
 
+    def contend(self) -> None:
+        """Try now for a lock that is free, if ``min_epoch`` has refused the last try. Takes nothing from a leader."""
+        self._inbox.put_nowait(ContendAsked())
+
     async def release(self, successor: str | None) -> bool:
         """Give the lock back, naming who goes first. Only to be called once every process of the driver's session is reaped.
 
-        False if it was not held, is not any more, or nobody answered within ``renew`` seconds: the lease then runs out.
+        False if it was not held, is not any more, or no answer came within ``renew`` seconds: the lease then runs out.
         """
         if not self._running or self._state.held_lease is None:
             return False
@@ -197,7 +201,7 @@ class Elector:
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
-    async def _asked(self, waiting: list[asyncio.Future[T]], question: Observation) -> T:
+    async def _asked(self, waiting: list[asyncio.Future[T]], question: Input) -> T:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         waiting.append(answer)
         self._inbox.put_nowait(question)
@@ -210,12 +214,12 @@ class Elector:
             if not answer.done():
                 answer.set_result(result)
 
-    def _hear(self, observation: Observation) -> None:
-        self._state, actions = machine.decide(self._state, observation, self._clock.now())
-        for action in actions:
-            self._do(action)
+    def _hear(self, observation: Input) -> None:
+        self._state, commands = machine.decide(self._state, observation, self._clock.now())
+        for command in commands:
+            self._do(command)
 
-    async def _next(self) -> Observation:
+    async def _next(self) -> Input:
         """The next observation, or a tick when it is time for one."""
         if not self._inbox.empty():
             await asyncio.sleep(0)  # others run, too, while observations pour in
@@ -233,12 +237,12 @@ class Elector:
             heard.cancel()
             timer.cancel()
 
-    def _do(self, action: Action) -> None:
-        match action:
+    def _do(self, command: Command) -> None:
+        match command:
             case Read():
                 self._spawn(self._read())
-            case AskFloor():
-                self._spawn(self._ask_floor())
+            case ReadMinEpoch():
+                self._spawn(self._read_min_epoch())
             case Write(attempt):
                 # guard: nonce-per-write
                 self._spawn(self._write(attempt.sealed(self._nonce(), self._stamp())))
@@ -252,10 +256,10 @@ class Elector:
                 self._resolve(self._releases, ok)
             case Raised(epoch):
                 self._resolve(self._raises, epoch)
-            case Say(event, sentence, facts):
-                self._log.say(event, sentence, **facts)
+            case Say(event, sentence, fields):
+                self._log.say(event, sentence, **fields)
             case _:
-                assert_never(action)
+                assert_never(command)
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
@@ -291,25 +295,25 @@ class Elector:
         return task.result()
 
     async def _read(self) -> None:
-        observation: Observation
+        observation: Input
         try:
             document = await self._within(self._timings.request, lambda: self._store.read(self._name))
             observation = Seen(lock_state_of(document))
         except DocumentUnreadable as error:
             # guard: unreadable-is-not-free
             observation = Seen(self._corrupt(error))
-        except Exception as error:  # noqa: BLE001 - whatever a backend raises, the election goes on
+        except Exception as error:  # noqa: BLE001 - after any error of a backend the election goes on
             observation = Unseen(_cause(error))
         self._inbox.put_nowait(observation)
 
-    async def _ask_floor(self) -> None:
-        observation: Observation
+    async def _read_min_epoch(self) -> None:
+        observation: Input
         try:
-            # A floor is several reads (the job's document, claims), so it gets the time of two.
-            observation = FloorIs(await self._within(2 * self._timings.request, self._floor))
-        except Exception as error:  # noqa: BLE001 - without a floor nobody contends; the next retry asks again
-            # guard: unknown-floor-is-not-zero
-            observation = FloorUnknown(_cause(error))
+            # The minimum takes several reads (the job's document, claims), so it gets the time of two.
+            observation = MinEpochRead(await self._within(2 * self._timings.request, self._min_epoch))
+        except Exception as error:  # noqa: BLE001 - without a minimum no replica contends; the next retry asks again
+            # guard: unknown-min-epoch-is-not-zero
+            observation = MinEpochUnknown(_cause(error))
         self._inbox.put_nowait(observation)
 
     async def _write(self, attempt: Attempt) -> None:
@@ -344,7 +348,7 @@ class Elector:
                     broken = False
                     self._inbox.put_nowait(Hint(None if document is None else document.revision))
                     await self._clock.sleep(self._timings.retry / _HINTS_PER_RETRY)
-            except Exception as error:  # noqa: BLE001 - only a hint: whoever needs to know reads, and is told
+            except Exception as error:  # noqa: BLE001 - only hints are missing: the next read reports the cause
                 if not broken:
                     self._log.say("watch-broken", f"no hints for now, only polls: {_cause(error)}")
                 broken = True
@@ -356,6 +360,6 @@ def _cause(error: BaseException) -> str:
 
 
 def _ignore(task: asyncio.Task[Any]) -> None:
-    """What a request given up has come to is nobody's, its exception need not be warned about."""
+    """Retrieve the exception of a request that was given up, or asyncio would warn about it."""
     if not task.cancelled():
         task.exception()

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from understudy.documents.model import Conflict, Document, LeaderRecord, Unknown, Written
 from understudy.election import leading
-from understudy.election.facts import AskFloor, Awaited, Grant, Granted, HeldLease, Renewed, Role, State
+from understudy.election.commands import Grant, Granted, ReadMinEpoch, Renewed
 from understudy.election.records import (
     EPOCH_MAX,
     Attempt,
@@ -20,16 +20,18 @@ from understudy.election.records import (
     lock_state_of,
     same_revision,
 )
+from understudy.election.state import Awaited, HeldLease, Role, State
 from understudy.election.transition import Transition, staleness_limit
 
 
 def contends_at(state: State) -> float | None:
     """From when on this process may try to take the lock as it last saw it; ``None`` means never, as it stands.
 
-    A ready process goes first. The one a release names goes at once; the others wait one retry period, because whoever was
-    chosen has rehearsed and its takeover is the fastest. An unready one waits one more. An outdated record's release and its
-    holder's death say nothing of who leads, who will find it within a lease: that is waited for. So it is where the lock is gone
-    or empty and epochs were granted before: a living holder writes it again, and has stopped when a lease is over.
+    A ready process goes first, also once nothing bars any of them longer (``contend``). The successor that a release names
+    goes at once; the others wait one retry period, because the successor has rehearsed and its takeover is the fastest. An
+    unready process waits one more. An outdated record's release and its holder's death say nothing about the present leader.
+    That leader finds the record within a lease, so a candidate waits a lease. It also does where the lock is gone or empty
+    and epochs were granted before: a living holder writes the lock again, and has stopped when a lease is over.
     """
     retry = state.rules.timings.retry
     unready = 0.0 if state.ready else retry
@@ -51,8 +53,8 @@ def contends_at(state: State) -> float | None:
             return state.changed_at + (0.0 if chosen else retry) + unready
         case Held(document, _, holder, lease_seconds):
             if any(attempt.seen is not None and attempt.landed_in(document) for attempt in state.pending):
-                # A write of ours that landed after all: nobody leads by it. A create says less: it wins on any absence, and others
-                # may have led between two.
+                # A write of ours that landed after all: no process leads by it. A create says less: it wins on any
+                # absence, and others may have led between two absences.
                 return state.changed_at
             died_at = dict(state.dead).get(holder)
             if died_at is not None:
@@ -71,7 +73,7 @@ def _outdated(state: State) -> bool:
 
 
 def _longest_lease(state: State) -> float:
-    """The record's or our own, whichever is longer: whoever leads may be of another profile than a backup's holder."""
+    """The record's or our own, whichever is longer: the leader's timings may differ from those of a restored record."""
     named = state.lock_state.lease_seconds if isinstance(state.lock_state, Held) else 0.0
     named = state.lease if isinstance(state.lock_state, Unwritten) else named
     return max(named, state.rules.timings.lease)
@@ -94,8 +96,8 @@ def stand_by(transition: Transition) -> None:
     due = contends_at(state)
     ripe = due is not None and transition.now >= max(due, state.not_before) and state.role is not Role.LOST
     if ripe and (not needs_reading(state) or _confirmed(state, transition.now, due)):
-        transition.put(role=Role.CONTENDING, awaited=Awaited.FLOOR)
-        transition.do(AskFloor())
+        transition.put(role=Role.CONTENDING, awaited=Awaited.MIN_EPOCH)
+        transition.do(ReadMinEpoch())
         return
     if state.role is Role.CONTENDING:
         transition.put(role=Role.STANDBY)
@@ -142,23 +144,23 @@ def _explain(transition: Transition) -> None:
                 "waiting",
                 f"the lock is {gone}, but epoch {transition.state.granted} was granted before: its living holder writes it again, "
                 "else it is taken above that when a lease is over",
-                floor=transition.state.granted,
+                min_epoch=transition.state.granted,
             )
         case Unwritten():
             if not transition.state.reason:
                 transition.because("waiting", "the lock has no holder yet")
 
 
-def floor_unknown(transition: Transition, cause: str) -> None:
-    transition.put(role=Role.STANDBY, not_before=transition.now + transition.timings.retry)
-    transition.because("waiting", f"not contending, the floor cannot be read: {cause}")
+def min_epoch_unknown(transition: Transition, cause: str) -> None:
+    transition.put(role=Role.STANDBY, not_before=transition.now + transition.timings.retry, barred=True)
+    transition.because("waiting", f"not contending, the minimum epoch cannot be read: {cause}")
 
 
-def contend(transition: Transition, floor: int) -> None:
-    """The floor is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
+def contend(transition: Transition, min_epoch: int) -> None:
+    """The minimum is fresh; the view is the one it was asked for, since nothing else was read meanwhile."""
     transition.put(role=Role.STANDBY)
-    highest = max(floor, transition.state.highest)
-    transition.put(floor=floor)
+    highest = max(min_epoch, transition.state.highest)
+    transition.put(min_epoch=min_epoch)
     if isinstance(transition.state.lock_state, Held | Free):
         transition.put(highest=highest)
         if _outdated(transition.state):
@@ -168,7 +170,12 @@ def contend(transition: Transition, floor: int) -> None:
     # guard: stopping-takes-no-lock
     if state.stopping or state.lock_state is None or due is None or transition.now < due:
         return
-    # guard: epoch-above-the-floor
+    if state.barred and not state.ready:
+        # The same bar is over for the others, and a ready one takes over at once.
+        transition.put(barred=False, not_before=transition.now + transition.timings.retry)
+        return
+    transition.put(barred=False)
+    # guard: epoch-above-the-minimum
     epoch = 1 + max(highest, state.lock_state.epoch)
     if epoch > EPOCH_MAX:
         transition.put(not_before=transition.now + transition.timings.retry)
@@ -219,8 +226,8 @@ def _acquired(transition: Transition, attempt: Attempt, document: Document) -> N
     epoch, stopping = attempt.grant.token_epoch, transition.state.stopping
     late = transition.now >= attempt.sent_at + transition.timings.renew
     if not attempt.acquires or (late and not stopping):
-        # A former leader's last write, or one whose answer took longer than its own deadline. Nobody was told of this grant, so
-        # nobody leads by it: it may be won again at once, with a new epoch.
+        # A former leader's last write, or one whose answer took longer than its own deadline. The candidate was not
+        # told of this grant, so no process leads by it: it may be won again at once, with a new epoch.
         transition.put(pending=(attempt,), not_before=transition.now)
         return
     transition.put(

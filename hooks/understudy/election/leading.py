@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from understudy.documents.model import Conflict, Document, Unknown, Written
-from understudy.election.facts import Lost, Raised, Release, Released, Renewed, Role
+from understudy.election.commands import Lost, Raised, Released, Renewed
 from understudy.election.records import (
     EPOCH_MAX,
     Attempt,
@@ -21,6 +21,7 @@ from understudy.election.records import (
     same_record,
     same_revision,
 )
+from understudy.election.state import Release, Role
 from understudy.election.transition import Transition
 
 
@@ -82,7 +83,7 @@ def lead(transition: Transition) -> None:
 
 
 def _may_write(transition: Transition) -> bool:
-    """Its own record may always be renewed. Missing or damaged content only while nobody else can have taken the lock."""
+    """Always over its own record; over missing or damaged content only while no other can have taken the lock."""
     match transition.state.lock_state:
         case Unwritten():
             return transition.now < transition.state.gate_deadline
@@ -162,7 +163,7 @@ def inspect(transition: Transition, lock_state: LockState) -> None:
     match lock_state:
         # guard: late-holder-gives-up-a-missing-lock
         case Unwritten() if not within and held_lease.release is None:
-            # Others may have led meanwhile, or may be about to. As one of them it is taken above the floor, when a lease is over.
+            # Others may have led meanwhile, or may be about to. As one of them it is taken above the minimum, when a lease is over.
             lose(transition, "the lock is missing or emptied, and it is too late to write it again", lock_state)
         case Unwritten() | Corrupt():
             gone = f"unreadable ({lock_state.cause})" if isinstance(lock_state, Corrupt) else "missing or emptied"
@@ -202,7 +203,7 @@ def _confirmed(transition: Transition, attempt: Attempt, document: Document) -> 
     at = max(held_lease.confirmed_at, attempt.sent_at)
     transition.put(
         lock_state=lock_state_of(document),
-        pending=(),  # whatever was sent on an older revision cannot land any more
+        pending=(),  # no write on an older revision can land any more
         highest=max(transition.state.highest, epoch),
         next_at=at + transition.timings.retry,
         held_lease=replace(held_lease, confirmed=document, confirmed_at=at, epoch=epoch, settling=False),
@@ -227,7 +228,7 @@ def _confirmed(transition: Transition, attempt: Attempt, document: Document) -> 
 
 
 def _released(transition: Transition, grant: GrantEntry) -> None:
-    whom = f"{grant.successor} goes first" if grant.successor else "nobody is named"
+    whom = f"{grant.successor} goes first" if grant.successor else "no successor is named"
     transition.say(
         "released", f"epoch {grant.token_epoch} is over, {whom}", epoch=grant.token_epoch, successor=grant.successor
     )

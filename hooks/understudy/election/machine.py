@@ -1,11 +1,12 @@
-"""The decisions of an election: ``(state, observation, now) -> (state, actions)``.
+"""The decisions of an election: ``(state, input, now) -> (state, commands)``.
 
 No clock, no I/O, no randomness. One request at most is under way (``State.awaited``), so every answer is about the view that
 was decided on. ``now`` never goes back and is this process's own ``CLOCK_BOOTTIME`` in seconds; no foreign clock is read.
 
 The arithmetic that keeps two gates from being open at once: a holder's gate closes at (send time of the last confirmed
-renewal) + renew; nobody else contends before (time *it* saw that record change) + lease; what is seen was sent before; and
-renew < lease. Compare-and-set then lets one of several contenders through. Everything else here is about losing little time.
+renewal) + renew; no other process contends before (time *it* saw that record change) + lease; what is seen was sent
+before; and renew < lease. Compare-and-set then lets one of several contenders through. Everything else here is about
+losing little time.
 """
 
 from __future__ import annotations
@@ -13,42 +14,41 @@ from __future__ import annotations
 from typing import assert_never
 
 from understudy.election import following, leading
-from understudy.election.facts import (
-    Action,
+from understudy.election.commands import Command
+from understudy.election.inputs import (
     Answer,
-    Awaited,
+    ContendAsked,
     Evidence,
-    FloorIs,
-    FloorUnknown,
     Hint,
-    Observation,
+    Input,
+    MinEpochRead,
+    MinEpochUnknown,
     RaiseAsked,
     Ready,
     ReleaseAsked,
-    Role,
     Seen,
-    State,
     StopAsked,
     Tick,
     Unseen,
 )
+from understudy.election.state import Awaited, Role, State
 from understudy.election.transition import Transition
 
 #: Evidence of this many holders is remembered: it may arrive before the record that names the holder is seen.
 _REMEMBERED = 16
 
 
-def decide(state: State, observation: Observation, now: float) -> tuple[State, tuple[Action, ...]]:
+def decide(state: State, observation: Input, now: float) -> tuple[State, tuple[Command, ...]]:
     """The next state, and what to do, in that order. Pure."""
     transition = Transition(state, now)
     match observation:
-        case Seen() | Unseen() | FloorIs() | FloorUnknown() | Answer():
+        case Seen() | Unseen() | MinEpochRead() | MinEpochUnknown() | Answer():
             transition.put(awaited=Awaited.NOTHING)
             _hear_answer(transition, observation)
         case _:
             _hear(transition, observation)
     _go_on(transition)
-    return transition.state, tuple(transition.actions)
+    return transition.state, tuple(transition.commands)
 
 
 def wakes_at(state: State) -> tuple[float, float]:
@@ -82,7 +82,7 @@ def _lost_until(state: State) -> float:
 
 
 def _hear(
-    transition: Transition, heard: Tick | Hint | Ready | Evidence | StopAsked | ReleaseAsked | RaiseAsked
+    transition: Transition, heard: Tick | Hint | Ready | ContendAsked | Evidence | StopAsked | ReleaseAsked | RaiseAsked
 ) -> None:
     state = transition.state
     match heard:
@@ -92,6 +92,8 @@ def _hear(
             transition.put(hint=heard)
         case Ready(ready):
             transition.put(ready=ready)
+        case ContendAsked():
+            transition.put(not_before=float("-inf"))
         case Evidence(holder):
             if holder not in {state.rules.holder, *dict(state.dead)}:
                 transition.put(dead=(*state.dead, (holder, transition.now))[-_REMEMBERED:])
@@ -105,7 +107,7 @@ def _hear(
             assert_never(heard)
 
 
-def _hear_answer(transition: Transition, heard: Seen | Unseen | FloorIs | FloorUnknown | Answer) -> None:
+def _hear_answer(transition: Transition, heard: Seen | Unseen | MinEpochRead | MinEpochUnknown | Answer) -> None:
     leads = transition.state.held_lease is not None
     match heard:
         case Seen(lock_state):
@@ -122,10 +124,10 @@ def _hear_answer(transition: Transition, heard: Seen | Unseen | FloorIs | FloorU
                 transition.put(
                     read_failed=True, next_at=max(transition.now, transition.state.asked_at + transition.timings.retry)
                 )
-        case FloorIs(epoch):
+        case MinEpochRead(epoch):
             following.contend(transition, epoch)
-        case FloorUnknown(cause):
-            following.floor_unknown(transition, cause)
+        case MinEpochUnknown(cause):
+            following.min_epoch_unknown(transition, cause)
         case Answer(attempt, outcome):
             (leading if leads else following).answered(transition, attempt, outcome)
         case _:

@@ -13,8 +13,8 @@ nothing, or released, in first             the second; but the first, where anot
 something unreadable in first              that: it is not free
 =========================================  ===================================================================================
 
-A write that wins the first and loses the second puts the first back as it was. Crashing in between leaves a record nobody
-leads by; the next writer replaces it by compare-and-set, as anything else.
+A write that wins the first and loses the second puts the first back as it was. A crash in between leaves a record by
+which no process leads; the next writer replaces it by compare-and-set, like any other.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class MultiStore:
             grant = view_grant(written)
             assert grant is not None
             assert written.leader is not None
-            nobody = replace(written.leader, holder="", lease_seconds=1.0)
-            content = Content({GRANT: replace(grant, released=True).encode()}, nobody, dict(written.labels))
+            no_leader = replace(written.leader, holder="", lease_seconds=1.0)
+            content = Content({GRANT: replace(grant, released=True).encode()}, no_leader, dict(written.labels))
         else:
             gone = dict.fromkeys(written.entries.keys() - before.entries.keys())
             content = Content({**gone, **before.entries}, before.leader, dict(before.labels))
@@ -147,14 +147,14 @@ def _seen(one: Document | None, two: Document | None) -> Document | None:
     else:
         shown = one
     if shown is None:
-        # The second half is missing: nobody leads by the first alone, and its epoch counts.
+        # The second half is missing: no process leads by the first alone, but its epoch counts.
         assert one is not None
         shown = replace(one, leader=None, entries={})
     return replace(shown, revision=_revisions(one, two))
 
 
 def _neither(one: Document, two: Document) -> Document:
-    """Held by two at once, of whom neither knows the other's kind: whoever waits has to wait for both."""
+    """Held by two at once, and neither knows the other's kind: a candidate has to wait for both."""
     assert one.leader is not None
     assert two.leader is not None
     record = replace(

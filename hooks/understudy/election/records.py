@@ -98,7 +98,7 @@ def decode_grant(text: str, *, where: str = "", revision: str = "") -> GrantEntr
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """No document, or one without a holder and a grant. New if no floor exists; *emptied* if one does, and then not free."""
+    """No document, or one without a holder and a grant. New if no epoch was granted; *emptied* if one was, and then not free."""
 
     document: Document | None
     epoch: int = 0
@@ -134,7 +134,7 @@ class Corrupt:
 
 @dataclass(frozen=True, slots=True)
 class Buried:
-    """A tombstone: the cluster's data were cleaned up. Its epoch still counts for whoever resurrects it."""
+    """A tombstone: the cluster's data were cleaned up. Its epoch still counts if the lock is made again."""
 
     document: Document
     epoch: int
@@ -159,13 +159,13 @@ def lock_state_of(document: Document | None) -> LockState:
     if not math.isfinite(leader.lease_seconds) or leader.lease_seconds <= 0:
         return Corrupt(document, f"the leader record has a lease of {leader.lease_seconds} s")
     if grant is None:
-        # Someone without our entry. A blank holder is client-go's release, or content that was emptied: the floor decides.
+        # Someone without our entry. A blank holder is client-go's release, or content that was emptied: the minimum epoch decides.
         return Held(document, 0, leader.holder, leader.lease_seconds) if leader.holder else Unwritten(document)
     if grant.released and not leader.holder:
         return Free(document, grant.token_epoch, grant.successor)
     if not leader.holder:
-        # A blank holder over a grant nobody released: a client-go holder in between, or someone's hand while ours lives. Its
-        # lease may have been shortened to client-go's one second, which is no reason to believe that the grant's holder is gone.
+        # A blank holder over a grant that was not released: a client-go holder in between, or an edit by hand while
+        # ours lives. Its lease may be client-go's one second, which does not prove that the grant's holder is gone.
         return Held(document, grant.token_epoch, grant.holder, max(leader.lease_seconds, _BLANKED))
     return Held(document, grant.token_epoch, leader.holder, leader.lease_seconds)
 
@@ -181,7 +181,7 @@ def _grant_of(document: Document) -> tuple[GrantEntry | None, str]:
 
 @lru_cache(maxsize=64)
 def _decoded(text: str, where: str, revision: str) -> tuple[GrantEntry | None, str]:
-    """One document is looked at many times: by every poll, and by whoever asks who leads."""
+    """Cached, because one document is decoded many times: for every poll, and for every question about the leader."""
     try:
         return decode_grant(text, where=where, revision=revision), ""
     except DocumentUnreadable as error:

@@ -1,4 +1,4 @@
-"""One transition of the machine: the state being built and the actions so far. Lives for one call of ``decide``."""
+"""One transition of the machine: the state being built and the commands so far. Lives for one call of ``decide``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.documents.model import LeaderRecord
-from understudy.election.facts import Action, Awaited, HeldLease, Read, Say, State, Write
+from understudy.election.commands import Command, Read, Say, Write
 from understudy.election.records import Attempt, GrantEntry, Held, LockState, same_record, same_revision
+from understudy.election.state import Awaited, HeldLease, State
 
 #: Unanswered writes that are remembered. One that is forgotten and lands costs the grant, and nothing else.
 _PENDING = 256
@@ -15,7 +16,7 @@ _PENDING = 256
 
 class Transition:
     def __init__(self, state: State, now: float) -> None:
-        self.state, self.now, self.actions = state, now, list[Action]()
+        self.state, self.now, self.commands = state, now, list[Command]()
         self.timings = state.rules.timings
 
     @property
@@ -30,17 +31,17 @@ class Transition:
     def put_held_lease(self, **changes: Any) -> None:
         self.put(held_lease=replace(self.held_lease, **changes))
 
-    def do(self, *actions: Action) -> None:
-        self.actions += actions
+    def do(self, *commands: Command) -> None:
+        self.commands += commands
 
-    def say(self, event: str, sentence: str, **facts: object) -> None:
-        self.do(Say(event, sentence, facts))
+    def say(self, event: str, sentence: str, **fields: object) -> None:
+        self.do(Say(event, sentence, fields))
 
-    def because(self, event: str, reason: str, **facts: object) -> None:
+    def because(self, event: str, reason: str, **fields: object) -> None:
         """Say a reason once, however long it lasts."""
         if reason != self.state.reason:
             self.put(reason=reason)
-            self.say(event, reason, **facts)
+            self.say(event, reason, **fields)
 
     def reached(self) -> None:
         if self.state.unreachable:
@@ -72,7 +73,7 @@ class Transition:
         self.do(Write(Attempt(rules.name, lock_state.document, grant, leader, self.now, acquires)))
 
     def unsettled(self, attempt: Attempt) -> None:
-        """Nobody knows whether ``attempt`` landed, and it may still land."""
+        """Keep ``attempt`` as pending: it is unknown whether it landed, and it may still land."""
         self.put(pending=(*self.state.pending, attempt)[-_PENDING:])
 
     def follow(self, lock_state: LockState) -> None:

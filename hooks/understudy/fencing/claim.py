@@ -3,7 +3,7 @@
 Before a leader uses a document, a checkpoint root or a sink it writes its token and holder there by compare-and-set. From then
 on a claimant with a lower token is refused, however long ago its lock was valid. Claims are never removed.
 
-The JVM claims checkpoint roots and sinks; this module claims documents, and reads the claims in local roots for the floor: the
+The JVM claims checkpoint roots and sinks; this module claims documents, and reads the claims in local roots for the minimum epoch: the
 highest epoch that was ever granted, kept outside the lock's server, so that neither a deleted lock nor a restored backup
 repeats one. ``protocol/claim.py`` describes the JSON.
 """
@@ -20,9 +20,9 @@ from understudy.documents.model import Conflict, Content, Document, DocumentStor
 from understudy.documents.nonce import unique
 from understudy.documents.numbered import Numbered
 from understudy.documents.settle import settle
-from understudy.documents.threads import Threads
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
 from understudy.protocol.claim import DIRECTORY, ENTRY, FILE, VERSION, Claim, decode
+from understudy.threads import Threads
 
 #: Others may claim the same document at the same moment; each round one of them wins, so this many is no race any more.
 _ROUNDS = 64
@@ -140,11 +140,11 @@ def local_root_claim(root: Path) -> Claim | None:
     return decode(data, where=str(directory / f"{FILE}@{number}"))
 
 
-async def floor(store: DocumentStore, name: str, roots: Iterable[Path] = (), *, within: float = 2.0) -> int:
+async def min_epoch(store: DocumentStore, name: str, roots: Iterable[Path] = (), *, within: float = 2.0) -> int:
     """The highest epoch in the claim in HA storage and in the claims of local roots; 0 if nothing was ever claimed.
 
     ``within``, in seconds, bounds the reading of all roots. Raises ``DocumentUnreadable`` if one of them cannot be understood
-    and ``DocumentError`` if one cannot be read: an unknown floor is not 0.
+    and ``DocumentError`` if one cannot be read: an unknown minimum is not 0.
     """
     document = await store.read(name)
     claims = [None if document is None else standing_claim(document)]
@@ -157,19 +157,19 @@ async def floor(store: DocumentStore, name: str, roots: Iterable[Path] = (), *, 
     return max((each.token.epoch for each in claims if each is not None), default=0)
 
 
-def is_new(name: str, document: Document | None, floor_epoch: int) -> bool:
-    """Whether ``name`` was never used: nothing in it and no floor. Told from one that has content, which is ``False``.
+def is_new(name: str, document: Document | None, min_epoch: int) -> bool:
+    """Whether ``name`` was never used: nothing in it, and no epoch was granted. Told from one that has content, which is ``False``.
 
-    Raises ``DocumentEmptied`` if nothing is in it although a floor says there was: its live holder may write it again by
+    Raises ``DocumentEmptied`` if nothing is in it although an epoch was granted before: its live holder may write it again by
     compare-and-set, other replicas stop with that reason. Foreign entries and labels count as nothing only while there is
     neither a leader record nor an entry.
     """
     if document is not None and (document.leader is not None or document.entries or document.buried):
         return False
-    if floor_epoch > 0:
+    if min_epoch > 0:
         what = "is missing" if document is None else "is empty"
         raise DocumentEmptied(
-            f"{what}, but an epoch of at least {floor_epoch} was granted before",
+            f"{what}, but an epoch of at least {min_epoch} was granted before",
             where=name,
             remedy="Restore it, or let its live holder write it again; no other replica may take it for free",
         )

@@ -1,9 +1,9 @@
 """Which code a replica runs, in the order in which it was rolled out.
 
-A digest tells generations apart and says nothing about which is newer: a rollback brings an old digest back. So generations
-carry a number. In a cluster it is the Deployment's own revision, which a rollback raises too; elsewhere whoever starts while
-another digest leads is one above it. Numbers of two workloads (a Deployment deleted and made again begins at 1) are never
-compared: the new one adopts the job.
+A digest tells generations apart and says nothing about which is newer: a rollback brings an old digest back. So
+generations carry a number. In a cluster it is the Deployment's own revision, which a rollback raises, too. Elsewhere a
+replica that starts while another digest leads is one above it. Numbers of two workloads (a Deployment deleted and made
+again begins at 1) are never compared: the new one adopts the job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Generation:
     workload: str = ""
 
     def numbered(self, standing: Generation) -> Generation:
-        """This generation beside ``standing``, the one that led last, where nobody else counts."""
+        """Numbers this generation after ``standing``, the one that led last, if no workload has numbered it."""
         if self.number or standing.workload != self.workload:
             return self
         newer = self.digest != standing.digest

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Self
 
 from understudy.documents import codec
 from understudy.documents.model import Content, Document, DocumentStore, Written
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict
 from understudy.ha import ownership
+from understudy.protocol import typed
 from understudy.protocol.names import REPLICAS_LABELS
 
 _KIND = "replica"
@@ -18,8 +19,6 @@ _CLUSTER_KIND = "cluster"
 _CLUSTER = ownership.CLUSTER
 _VERSION = 1
 _PREFIX = "replica."
-#: What a field may hold, by its annotation: exactly, for JSON's true is no number.
-_TYPES = {"str": (str,), "bool": (bool,), "int": (int,), "float": (float, int)}
 _TRIES = 20
 
 
@@ -58,13 +57,10 @@ class Replica:
     @classmethod
     def decode(cls, text: str) -> Replica:
         """Raises ``DocumentUnreadable``."""
-        _, body = codec.decode(_KIND, text)
-        told_later = {item.name: item.default for item in fields(cls) if item.default is not MISSING}
-        values: dict[str, Any] = {**told_later, **body}
-        for item in fields(cls):
-            if type(values.get(item.name)) not in _TYPES[str(item.type)]:
-                raise DocumentUnreadable(f"a replica's {item.name} is {values.get(item.name)!r}")
-        return cls(**{item.name: values[item.name] for item in fields(cls)})
+        try:
+            return typed.build_known(cls, codec.decode(_KIND, text)[1])
+        except ValueError as error:
+            raise DocumentUnreadable(str(error)) from None
 
 
 def lacks_queries(rehearsed: int, running: int, held: str) -> str:

@@ -1,7 +1,7 @@
 """Which roots a job's drivers have claimed, by the token they claimed them under: of the newest two tokens, and no older ones.
 
 A root that a script has stopped using drops out after two more starts that claim something, so a directory that was given up
-cannot be asked for ever. Nothing is lost with it for the floor: what is dropped was claimed under a lower token than what stays.
+cannot be asked for ever. Nothing is lost with it for the minimum epoch: what is dropped was claimed under a lower token than what stays.
 """
 
 from __future__ import annotations

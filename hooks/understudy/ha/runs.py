@@ -1,8 +1,8 @@
 """Runs: the lives of one job, each from its start to a terminal status, and what a replica may do about them.
 
-A run that has ended never runs again, whoever starts a replica for it. Another id begins a new run, under higher tokens and from
-the same checkpoints. The entry ``run`` of the job's document names the run that the entry ``job`` is about; replicas that know
-no runs keep it as it is.
+A run that has ended never runs again, even if a replica is started for it. Another id begins a new run, under higher
+tokens and from the same checkpoints. The entry ``run`` of the job's document names the run that the entry ``job`` is
+about; replicas that know no runs keep it as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KIND = "run"
 _VERSION = 1
 
 #: So many earlier runs are remembered; a start for an older one would begin it as a new run.
-_REMEMBERED = 32
+REMEMBERED = 32
 
 #: A UID, a date, or what a scheduler calls its runs; no slash, for it becomes part of names.
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@=~-]{0,127}")
@@ -97,7 +97,7 @@ class Runs:
     def next(self, run: str, status: str, first: int, now: float) -> Runs:
         """``run`` begins; the present one has ended with ``status``."""
         past = (*self.past, PastRun(self.run, status, self.ended or now))
-        return Runs(run, now, first, 0.0, past[-_REMEMBERED:])
+        return Runs(run, now, first, 0.0, past[-REMEMBERED:])
 
 
 def _stored(document: Document) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from understudy.blobs.model import BlobStore
 from understudy.documents.model import DocumentStore
 
 
@@ -12,13 +13,14 @@ from understudy.documents.model import DocumentStore
 class HighAvailabilityServices:
     """The stores of one cluster id. They keep everything when they are closed.
 
-    ``documents``: the job's and the replicas'. ``lock``: the election's record; the same store, or one of its own. ``floor``: claims
+    ``documents``: the job's and the replicas'. ``lock``: the election's record; the same store, or one of its own. ``claims``: those
     outside of the lock's server, by which a restored or deleted lock never repeats an epoch. ``requests`` counts what was sent to
-    a server, by kind.
+    a server, by kind. ``blobs``: the HA storage, where there is one.
     """
 
     documents: DocumentStore
     lock: DocumentStore
-    floor: DocumentStore
+    claims: DocumentStore
     requests: Mapping[str, int]
     close: Callable[[], Awaitable[None]]
+    blobs: BlobStore | None = None

@@ -26,10 +26,15 @@ class Granted:
     """Supervisor → driver: lead, under this fencing token. The gate is already open.
 
     ``recorded``: the roots that the job's document lists, each with the token it was last claimed under; 0 where that is not known.
+    ``committed``: checkpoints, each with a batch that was committed there. ``drained``: checkpoints from which nothing goes
+    on. ``draining``: no batch begins but the last one of each query.
     """
 
     token: int
     recorded: dict[str, int] = field(default_factory=dict)
+    committed: dict[str, int] = field(default_factory=dict)
+    drained: list[str] = field(default_factory=list)
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,36 @@ class PauseRehearsals:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspend:
-    """Supervisor → driver: start no further batch; answer ``Suspended`` when none is running, or after ``patience`` seconds."""
+class Quiesce:
+    """Supervisor → driver: start no further batch; answer ``Quiesced`` when none is running, or after ``patience`` seconds."""
 
     patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Supervisor → driver: start no batch and no writer any more; answer ``Held``, at the latest ``timeout`` seconds from now.
+
+    The hold lasts until ``LetGo``. A hold that fails ends by itself. ``request``: the id of what was asked of the job. ``drain``: nothing is
+    held if a query cannot be drained.
+    """
+
+    request: str
+    timeout: float
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Supervisor → driver: the hold is over; batches and writers go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Supervisor → driver: drain the queries of these checkpoints, which batches are held for; answer ``Drained``."""
+
+    request: str
+    roots: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +189,23 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """The last batch that a query has committed to the checkpoint ``root``. ``query`` and ``sink`` are for people."""
+
+    root: str
+    query: str
+    sink: str
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Driver → supervisor: how far each query has come. Sent now and then, and before ``Held`` and ``Committed``."""
+
+    checkpoints: list[CommittedBatch]
+
+
+@dataclass(frozen=True, slots=True)
 class StaleSnapshot:
     """Driver → supervisor: it took over as a standby, and failed before its first commit on something that had changed meanwhile."""
 
@@ -165,10 +213,33 @@ class StaleSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspended:
+class Quiesced:
     """Driver → supervisor: no batch is running (``clean``), or patience ran out."""
 
     clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Driver → supervisor: nothing of the job runs, and nothing starts (``busy`` is empty); or what still ran after the time-out.
+
+    ``began``: a JVM is up. Without one nothing is known of a batch that a predecessor has left. ``refused``: nothing was held, for what
+    ``busy`` says. ``roots``: for a drain, the checkpoints of queries that have to be drained.
+    """
+
+    request: str
+    busy: str
+    began: bool = True
+    refused: bool = False
+    roots: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Driver → supervisor: every query has let out what it kept back; or ``problem`` says why one has not."""
+
+    request: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +267,10 @@ Message: TypeAlias = (
     Granted
     | Revoked
     | PauseRehearsals
-    | Suspend
+    | Quiesce
+    | Hold
+    | LetGo
+    | Drain
     | Reclaim
     | Hello
     | Attached
@@ -208,8 +282,11 @@ Message: TypeAlias = (
     | Started
     | Running
     | Committed
+    | Checkpoints
     | StaleSnapshot
-    | Suspended
+    | Quiesced
+    | Held
+    | Drained
     | StillRunning
     | Ended
 )
@@ -219,7 +296,7 @@ _KIND = "message"
 _KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 #: Fields that name directories: they are compared with others, so they are not cut.
-_LOCATIONS = frozenset({"root", "roots"})
+_LOCATIONS = frozenset({"root", "roots", "drained"})
 
 
 def encode(message: Message) -> bytes:
@@ -258,7 +335,7 @@ def _presentable(body: dict[str, Any]) -> dict[str, Any]:
             case list():
                 return [of(name, each) for each in value]
             case dict():
-                return {presentable(key): of(name, each) for key, each in value.items()}
+                return {presentable(key): of(key if key in _LOCATIONS else name, each) for key, each in value.items()}
             case _:
                 return value
 

@@ -19,6 +19,8 @@ CLUSTER_LABEL = f"{PREFIX}cluster"
 #: Labels on executor pods: the cluster id, and which start of a supervisor they belong to.
 EXECUTOR_OF_LABEL = f"{PREFIX}executor-of"
 HOLDER_LABEL = f"{PREFIX}holder"
+#: A label on pods that bring the job of a cluster id to its declared state, with the cluster id.
+ENSURES_LABEL = f"{PREFIX}ensures"
 
 #: Labels on documents: what each is.
 DOCUMENT_LABEL = f"{PREFIX}document"

@@ -29,8 +29,18 @@ def build(kind: type[T], body: Mapping[str, object]) -> T:
     return kind(**{name: _value(value, annotations[name]) for name, value in body.items()})
 
 
+def build_known(kind: type[T], body: Mapping[str, object]) -> T:
+    """As ``build``, of what an older or a newer release may have written: fields that are unknown are left out."""
+    annotations, _ = _declared(cast("Hashable", kind))
+    return build(kind, {name: body[name] for name in annotations if name in body})
+
+
 def _value(value: Any, annotation: Any) -> Any:
-    return build(annotation, value) if isinstance(annotation, type) and is_dataclass(annotation) else value
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        return build(annotation, value)
+    if get_origin(annotation) is list and is_dataclass(item := get_args(annotation)[0]):
+        return [build(cast("type[Any]", item), each) for each in value]
+    return value
 
 
 @cache

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.blobs.model import BlobStore
+from understudy.blobs.probe import probe
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
-from understudy.errors import SettingsError
+from understudy.errors import ServerUnreachable, SettingsError
 from understudy.events import Log
 from understudy.ha.services import HighAvailabilityServices
 from understudy.supervisor.hosts import Host, PodIdentity, this_machine, this_pod
@@ -17,12 +23,52 @@ if TYPE_CHECKING:
 
 
 async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
-    """Raises ``SettingsError``, ``DocumentError``, and what ``ApiServer.connect`` raises."""
-    return await in_a_pod(settings, log) if settings.on_kubernetes else on_one_machine(settings, log)
+    """Raises ``SettingsError``, ``DocumentError``, what ``ApiServer.connect`` raises, and ``EnvironmentProblem`` where HA storage replaces
+    what was created.
+    """
+    blobs = ha_storage(settings.storage.ha_storage, settings.submit, settings.timings.request)
+    if blobs is not None:
+        try:
+            await probe(blobs)
+        except ServerUnreachable as error:  # it is asked again when something is to be written
+            log.say("ha-storage-away", str(error))
+    services, host = await in_a_pod(settings, log) if settings.on_kubernetes else on_one_machine(settings, log)
+    return replace(services, blobs=blobs), host
+
+
+def ha_storage(url: str, submit: Sequence[str], request_timeout: float) -> BlobStore | None:
+    """The store behind ``--ha-storage``; ``None`` for an empty one. A job without it loads no client, and no settings of Spark's, which
+    ``submit``, as spark-submit's options, and its files hold.
+
+    Raises ``SettingsError``: ``url`` is of another kind, or Spark's settings cannot be translated.
+    """
+    scheme, slashes, place = url.partition("://")
+    store: BlobStore
+    if not url:
+        return None
+    if not slashes or scheme == "file":
+        from understudy.blobs.filesystem import FilesystemBlobStore
+
+        store = FilesystemBlobStore(Path(place if slashes else url).absolute(), request_timeout)
+    elif scheme in {"s3a", "s3"} and place.partition("/")[0]:
+        from understudy.blobs.s3 import S3BlobStore
+        from understudy.blobs.s3_settings import translate
+        from understudy.submit import all_settings
+
+        bucket, _, prefix = place.partition("/")
+        told = translate(all_settings(submit, os.environ), bucket)
+        store = S3BlobStore(bucket, prefix, told, request_timeout)
+    else:
+        raise SettingsError(
+            f"{url!r} is no place for results",
+            where="--ha-storage",
+            remedy="Write s3a://BUCKET/PREFIX, or a directory that all replicas share",
+        )
+    return store
 
 
 def on_one_machine(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
-    """Documents, lock and floor are files below ``--ha-dir``. Raises ``DocumentError``."""
+    """Documents, lock and claims are files below ``--ha-dir``. Raises ``DocumentError``."""
 
     async def close() -> None:
         pass
@@ -30,12 +76,12 @@ def on_one_machine(settings: RunSettings, log: Log) -> tuple[HighAvailabilitySer
     request = settings.timings.request
     documents = FilesystemDocumentStore(settings.home / "documents", request, log=log)
     host = this_machine(settings)
-    floor = FilesystemDocumentStore(settings.home / "floor", request)
-    return HighAvailabilityServices(documents, documents, floor, {}, close), host
+    claims = FilesystemDocumentStore(settings.home / "floor", request)
+    return HighAvailabilityServices(documents, documents, claims, {}, close), host
 
 
 async def in_a_pod(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
-    """Documents are ConfigMaps, the lock is what ``--lock`` says. The floor is the pod's own, and empty in a new one."""
+    """Documents are ConfigMaps, the lock is what ``--lock`` says. The claims are the pod's own, and empty in a new one."""
     from understudy.documents.api_server import ApiServer
     from understudy.documents.kubernetes import KubernetesDocumentStore
 
@@ -49,7 +95,7 @@ async def in_a_pod(settings: RunSettings, log: Log) -> tuple[HighAvailabilitySer
     services = HighAvailabilityServices(
         documents=KubernetesDocumentStore(api, log=log),
         lock=lock_store(api, settings.lock_kind, log),
-        floor=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
+        claims=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
         requests=api.sent,
         close=api.close,
     )

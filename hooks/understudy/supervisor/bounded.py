@@ -1,4 +1,4 @@
-"""Connections of an HTTP server that nobody can use up: so many at most, each for one short request within a short time.
+"""Limits an HTTP server to so many connections at once, each for one short request within a short time.
 
 aiohttp waits for the rest of a request as long as its sender likes. A few hundred of them took every descriptor of a replica.
 """
@@ -11,7 +11,7 @@ from typing import cast
 
 #: So many connections at once; a newer one takes the place of the oldest, for a probe is answered in a millisecond.
 _CONNECTIONS = 32
-#: Seconds from a connection to its end, whatever is said meanwhile.
+#: Seconds after which a connection is closed, even in the middle of a request or an answer.
 _WITHIN = 10.0
 #: Bytes of a request with its headers; a probe has a few hundred.
 _REQUEST = 16 << 10

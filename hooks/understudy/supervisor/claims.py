@@ -1,4 +1,4 @@
-"""Claiming a job for one start of a driver: the job's document first, then the floor in HA storage.
+"""Claiming a job for one start of a driver: the job's document first, then the claim in HA storage.
 
 The order is the protocol's: lock, job document, and the roots last, by the driver. Nothing read before its claim is used.
 """
@@ -14,29 +14,29 @@ from typing import Protocol
 
 from understudy.documents.model import DocumentStore
 from understudy.documents.nonce import unique
-from understudy.documents.threads import Threads
 from understudy.errors import (
     CheckpointLost,
     DocumentError,
     IdentityConflict,
     JobFailed,
+    JobPaused,
+    JobSuspended,
     LeadershipLost,
     UnderstudyError,
 )
-from understudy.fencing.claim import Refused, claim, floor, local_root_claim
+from understudy.fencing.claim import Refused, claim, local_root_claim, min_epoch
 from understudy.ha.generation import Generation
-from understudy.ha.job import Job, JobStore
+from understudy.ha.job import Job, Status
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
 from understudy.protocol.claim import Claim
 from understudy.protocol.messages import ClaimRefused
 from understudy.protocol.token import Token
+from understudy.supervisor.results import Results
 from understudy.supervisor.settings import RunSettings
+from understudy.threads import Threads
 
-_ACCEPT = (
-    "Restore it from a newer copy; or, if the loss is accepted, run understudy resume --accept-checkpoint {root}: "
-    "what was read since then is read again"
-)
-_FLOOR = "claim"
+_CLAIM = "claim"
 #: How often the lock is raised above a higher token that was met; more than once or twice means two leaders that both are.
 _RAISES = 3
 
@@ -49,11 +49,11 @@ def refused_claim(refused: ClaimRefused) -> UnderstudyError | None:
             return None
         case "missing-claim":
             what = "this job has claimed it before, and now it has no claim: it is gone, was emptied, or was copied without its claim"
-            return CheckpointLost(what, where=root, remedy=_ACCEPT.format(root=root))
+            return CheckpointLost.of(root, what)
         case "behind-record":
             token = Token.from_int(refused.token)
             what = f"its claim, {token}, is older than one this job has had there: it was restored from a copy"
-            return CheckpointLost(what, where=root, remedy=_ACCEPT.format(root=root))
+            return CheckpointLost.of(root, what)
         case reason:
             return claimed_by_another(root, reason, refused.owner)
 
@@ -64,16 +64,17 @@ class Lock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobClaims:
-    """``unread`` is told, once each, of a root whose claim cannot be read."""
+    """``unread`` is told, once each, of a root whose claim cannot be read. ``results``: where there is HA storage."""
 
     settings: RunSettings
     holder: str
     jobs: JobStore
     replicas: ReplicaStore
-    floor_store: DocumentStore
+    claims: DocumentStore
     unread: Callable[[str], None] = lambda _: None
     wall: Callable[[], float] = time.time
     unique: Callable[[], str] = unique
+    results: Results | None = None
     _unread: set[str] = field(default_factory=set)
     _threads: dict[Path, Threads] = field(default_factory=dict)
 
@@ -82,10 +83,12 @@ class JobClaims:
     ) -> Job | None:
         """The job under a new token of ``epoch`` or above, and above ``above``; ``None`` when the lock is lost on the way.
 
-        A job whose run has ended is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
+        A job whose run has ended, or that is SUSPENDED, is returned as it is. Raises ``IdentityConflict`` when HA storage belongs to someone else, and
         ``Superseded`` when a newer generation has led.
         """
         run = self.settings.run_id
+        if self.results is not None:
+            await self.results.before_another_run()
         for _ in range(_RAISES):
             try:
                 job = await self.jobs.begin_attempt(
@@ -102,7 +105,7 @@ class JobClaims:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
             else:
-                if job.over_for(run) or (found := await self._claim_floor(job.token)) is None:
+                if job.not_led_for(run) or (found := await self._claim_storage(job.token)) is None:
                     return job
                 met = found
             raised = await lock.raise_above(met.epoch)
@@ -116,14 +119,14 @@ class JobClaims:
 
         In a cluster HA storage is this pod's own, and says nothing of those that led before it; the replicas' document does.
         """
-        known = await floor(self.floor_store, _FLOOR)
+        known = await min_epoch(self.claims, _CLAIM)
         return known or int(await self.replicas.begun())
 
-    async def _claim_floor(self, token: Token) -> Token | None:
+    async def _claim_storage(self, token: Token) -> Token | None:
         """Write ``token`` into HA storage; the higher token that stands there, if one does."""
         settings = self.settings
         ours = Claim(token, self.holder, settings.cluster, settings.job, settings.lock_kind)
-        answer = await claim(self.floor_store, _FLOOR, ours, self.unique)
+        answer = await claim(self.claims, _CLAIM, ours, self.unique)
         if not isinstance(answer, Refused):
             return None
         if answer.reason != "higher-token" or answer.current is None:
@@ -136,15 +139,21 @@ class JobClaims:
         """What a new epoch must be above: the job's document, the claim in HA storage, and the claims in local roots.
 
         A root that cannot be read is left out: it may be one that was given up long ago, and then it would stop every election.
-        The others and the document say enough, and what is claimed in that root is met again by whoever claims it.
+        The others and the document say enough, and a leader that claims that root meets the claim in it.
 
-        Raises for whoever must not contend: ``JobFailed`` when the job has ended, ``Superseded`` when a newer generation has led,
-        ``DocumentUnreadable`` when the job's status is unknown here.
+        Raises if this replica must not contend: ``JobFailed`` when the job has ended, ``JobSuspended``, ``JobPaused``,
+        ``Superseded`` when a newer generation has led, ``DocumentUnreadable`` when the job's status is unknown here.
         """
         job = await self.jobs.read()
         # guard: ended-job-is-not-contended-for
         if job is not None and job.over_for(self.settings.run_id):
-            raise JobFailed("the job has ended, and nobody leads it", where=self.jobs.name)
+            raise JobFailed("the job has ended and has no leader", where=self.jobs.name)
+        # guard: suspended-job-is-not-contended-for
+        if job is not None and job.status is Status.SUSPENDED:
+            raise JobSuspended("the job is SUSPENDED", where=self.jobs.name)
+        # guard: paused-job-is-not-taken-over
+        if job is not None and job.requests.keeps_from_leading(self.holder, job.holder):
+            raise JobPaused("the job is paused: understudy unpause lets standbys take over again", where=self.jobs.name)
         if job is not None:
             generation.check(job.understood(self.jobs.name).generation)
         roots = (
@@ -152,7 +161,7 @@ class JobClaims:
             if job is None
             else [Path(root.removeprefix("file:")) for root in job.roots if root.startswith(("/", "file:"))]
         )
-        found = await asyncio.gather(floor(self.floor_store, _FLOOR), *map(self._epoch_in, roots))
+        found = await asyncio.gather(min_epoch(self.claims, _CLAIM), *map(self._epoch_in, roots))
         return max(*found, 0 if job is None else job.token.epoch)
 
     async def _epoch_in(self, root: Path) -> int:
@@ -199,7 +208,7 @@ _CLAIMED: Mapping[str, tuple[str, str]] = {
 
 
 def claimed_by_another(root: str, reason: str, owner: str = "") -> IdentityConflict:
-    """Of a directory whose claim ours cannot pass, whatever our token. ``owner`` in words, if it is known."""
+    """The error for a directory whose claim ours cannot pass under any token. ``owner`` in words, if it is known."""
     what, remedy = _CLAIMED.get(reason, ("already claimed", "Use another checkpoint location or cluster id"))
     whose = f": {owner}" if owner else ""
     return IdentityConflict(f"{what}{whose} ({reason})", where=root, remedy=remedy)

@@ -9,8 +9,10 @@ from pathlib import Path
 from understudy.documents.model import Document, DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, lock_state_of
 from understudy.errors import UnderstudyError
+from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
+from understudy.ha.requests import Answer, Pause, Request, Result
 from understudy.protocol.names import job_document_of, lock_of, replicas_of
 from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
@@ -23,7 +25,9 @@ _NOT_BEGUN = "NEW"
 class ClusterStatus:
     """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
     leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
-    and ``run_ended`` in seconds since 1970, ``None`` if not known.
+    and ``run_ended`` in seconds since 1970, ``None`` if not known. ``request``: the one under way. ``answer``: that to the last one.
+    ``paused``: standbys do not take over. ``checkpoints``: of each query, the batch that the job's document says was committed; it
+    is written once a minute, so the checkpoint may be ahead.
     """
 
     cluster: str
@@ -42,6 +46,10 @@ class ClusterStatus:
     run_ended: float | None = None
     reason: str = ""
     leader_name: str | None = None
+    request: Request | None = None
+    answer: Answer | None = None
+    paused: Pause | None = None
+    checkpoints: tuple[Checkpoint, ...] = ()
 
     @property
     def begun(self) -> bool:
@@ -58,8 +66,9 @@ class ClusterStatus:
         out = [
             f"cluster {self.cluster}   job {self.job}   {self.status}{self._run()}",
             *([f"reason  {self.reason}"] if self.reason else []),
-            f"leader  {self.leader_name or 'nobody'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
+            f"leader  {self.leader_name or 'none'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
+            *self._request(now),
             "",
             f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<34}{'HELD AT':<24}NOTE",
         ]
@@ -72,7 +81,36 @@ class ClusterStatus:
             elif each.rehearsed and (lacks := lacks_queries(each.queries, running, each.held)):
                 note = f"{lacks}; {note}" if note else lacks
             out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<34}{each.held:<24}{note}".rstrip())
-        return out + [f"problem: {problem}" for problem in self.problems]
+        return [*out, *self._checkpoints(now), *(f"problem: {problem}" for problem in self.problems)]
+
+    def _checkpoints(self, now: float) -> list[str]:
+        if not self.checkpoints:
+            return []
+        width = max(5, *(len(each.query) for each in self.checkpoints)) + 2
+        out = ["", f"{'QUERY':<{width}}{'SINK':<14}{'BATCH':<10}{'NOTED':<14}CHECKPOINT"]
+        for each in self.checkpoints:
+            drained = "  drained" if each.drained else ""
+            noted = f"{now - each.at:.0f} s ago"
+            out.append(f"{each.query:<{width}}{each.sink:<14}{each.batch:<10}{noted:<14}{each.root}{drained}")
+        return out
+
+    def _request(self, now: float) -> list[str]:
+        """A pause; what the job is asked to do, or what came of the last request, if it was not done."""
+        return [*self._pause(now), *self._last_request(now)]
+
+    def _pause(self, now: float) -> list[str]:
+        if self.paused is None:
+            return []
+        by = f" by {self.paused.by} {now - self.paused.at:.0f} s ago" if self.paused.by else ""
+        return [f"PAUSED{by}: no standby takes over; understudy unpause ends that"]
+
+    def _last_request(self, now: float) -> list[str]:
+        if (asked := self.request) is not None:
+            by = f" by {asked.by}" if asked.by else ""
+            return [f"request {asked.action} is under way, asked for{by} {now - asked.at:.0f} s ago ({asked.id})"]
+        if self.answer is not None and self.answer.result != Result.DONE:
+            return [f"request {self.answer.request} {self.answer.result}: {self.answer.text}"]
+        return []
 
     def _run(self) -> str:
         if self.run_ended is not None:
@@ -135,6 +173,10 @@ async def read_cluster_status(
         run=job.runs.run if job is not None else "",
         run_began=(job.runs.began or None) if job is not None else None,
         run_ended=(job.runs.ended or None) if job is not None else None,
+        request=job.requests.under_way if job is not None else None,
+        answer=job.requests.answer if job is not None else None,
+        paused=job.requests.paused if job is not None else None,
+        checkpoints=job.checkpoints.known if job is not None else (),
     )
 
 

@@ -12,30 +12,42 @@ from dataclasses import dataclass, field
 
 from understudy.clock import HostClock
 from understudy.election.elector import Elector
-from understudy.errors import LeadershipLost, UnderstudyError
+from understudy.errors import UnderstudyError
 from understudy.events import Log
-from understudy.ha.generation import Generation, Superseded
-from understudy.ha.job import Job, JobStore
-from understudy.protocol.messages import Reclaim, Suspend
+from understudy.ha.generation import Generation
+from understudy.ha.job import Job
+from understudy.ha.job_store import JobStore
+from understudy.protocol.messages import Drain, Hold, LetGo, Quiesce, Reclaim
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.commands import (
+    AnswerRequest,
     BeginAttempt,
     ClearExecutors,
     Command,
+    ContendNow,
+    DrainDriver,
     EndByHandler,
     Exit,
     Fail,
+    FindReplica,
     FindSuccessor,
     HandleReport,
     HandOverAndExit,
+    HoldDriver,
+    LetDriverGo,
     NoteLeadershipLost,
+    NoteResumed,
     NoteStandbyEnded,
+    NoteSuspended,
     OpenGate,
     Publish,
+    QuiesceDriver,
     RaiseLock,
     ReclaimRoots,
+    RecordDraining,
     RecordEnd,
     RecordFailure,
+    RecordSuspended,
     ReleaseLock,
     Retry,
     Say,
@@ -45,38 +57,37 @@ from understudy.supervisor.commands import (
     StartLeader,
     StartStandby,
     StopContending,
-    SuspendDriver,
     TerminateAndReap,
 )
 from understudy.supervisor.deadline_guard import DeadlineGuard
+from understudy.supervisor.document_commands import DocumentCommands
 from understudy.supervisor.driver_reports import DriverReports
 from understudy.supervisor.driver_slot import DriverSlot
-from understudy.supervisor.ended import end_of, run_begins
+from understudy.supervisor.ended import end_of
 from understudy.supervisor.health import Health
 from understudy.supervisor.hosts import Host
 from understudy.supervisor.inputs import (
-    AttemptBegun,
-    AttemptLost,
-    AttemptSuperseded,
-    AttemptTooLate,
     CommandDue,
     DriverNotStarted,
     Event,
-    FailureRecorded,
     GateOpened,
-    JobEndRecorded,
-    LockRaised,
     LockReleased,
     Outcome,
+    ReplicaLookedFor,
+    RequestOverdue,
     RestartDue,
     SuccessorLookedFor,
-    TokenOvertaken,
 )
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.root_tasks import RootTasks, described
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_schedule import StandbySchedule
 from understudy.supervisor.standby_staleness import StandbyStaleness
+
+#: A driver that holds says at the end of its time whether it does; this long after that it is not waited for any more, in seconds.
+_ANSWERS = 5.0
+#: A day, in seconds.
+_LONGEST_HOLD = 86_400.0
 
 #: Beyond its patience a driver waits for the commit of what has ended in time (``_COMMIT_MS`` of its ``quiesce``) and then says so;
 #: seconds.
@@ -93,7 +104,7 @@ class ProcessEnd:
 
 @dataclass(slots=True)
 class CommandExecutor:
-    """``post`` puts an event into the supervisor's inbox. ``suspended`` is set when the driver says that it has suspended."""
+    """``post`` puts an event into the supervisor's inbox. ``quiesced`` is set when the driver says that it has quiesced."""
 
     settings: RunSettings
     host: Host
@@ -112,10 +123,27 @@ class CommandExecutor:
     log: Log
     generation: Callable[[], Generation]
     post: Callable[[Event], None]
-    suspended: asyncio.Event = field(default_factory=asyncio.Event)
+    quiesced: asyncio.Event = field(default_factory=asyncio.Event)
     #: The number of the driver in the slot.
     driver: int | None = None
+    #: The job, once the run that this replica was started for has ended.
+    ended: Job | None = None
+    documents: DocumentCommands = field(init=False)
     _successor: asyncio.Task[str | None] | None = None
+
+    def __post_init__(self) -> None:
+        self.documents = DocumentCommands(
+            settings=self.settings,
+            jobs=self.jobs,
+            claims=self.claims,
+            elector=self.elector,
+            guard=self.guard,
+            reports=self.reports,
+            health=self.health,
+            clock=self.clock,
+            log=self.log,
+            generation=self.generation,
+        )
 
     async def execute(self, command: Command) -> Outcome | ProcessEnd | None:
         """Raises ``DocumentError`` for a command in ``Documented`` when the documents cannot be reached, ``ProcessesRemain`` when the
@@ -124,17 +152,43 @@ class CommandExecutor:
         match command:
             case Say(event, sentence, facts):
                 self.log.say(event, sentence, **facts)
-            case BeginAttempt() | RecordFailure() | RecordEnd() | RaiseLock():
-                return await self._document(command)
-            case FindSuccessor() | SeekSuccessor() | StopContending() | ReleaseLock() | HandOverAndExit():
+            case (
+                BeginAttempt()
+                | RecordFailure()
+                | RecordEnd()
+                | RaiseLock()
+                | RecordSuspended()
+                | RecordDraining()
+                | AnswerRequest()
+            ):
+                return await self.documents.execute(command)
+            case (
+                FindSuccessor()
+                | FindReplica()
+                | SeekSuccessor()
+                | ContendNow()
+                | StopContending()
+                | ReleaseLock()
+                | HandOverAndExit()
+            ):
                 return await self._hand_over(command)
             case StartDriver() | StartLeader() | OpenGate() | ReclaimRoots():
                 return await self._start(command)
-            case TerminateAndReap() | SuspendDriver() | EndByHandler() | ClearExecutors():
-                await self._end_driver(command)
+            case (
+                TerminateAndReap()
+                | QuiesceDriver()
+                | EndByHandler()
+                | ClearExecutors()
+                | HoldDriver()
+                | LetDriverGo()
+                | DrainDriver()
+            ):
+                await self._hold_or_end(command)
             case StartStandby() | ScheduleRestart() | Retry():
                 self._later(command)
-            case HandleReport() | NoteStandbyEnded() | NoteLeadershipLost() | Publish():
+            case (
+                HandleReport() | NoteStandbyEnded() | NoteLeadershipLost() | NoteSuspended() | NoteResumed() | Publish()
+            ):
                 await self._report(command)
             case Exit(job):
                 return self.end_as(job)
@@ -142,61 +196,33 @@ class CommandExecutor:
                 raise error
         return None
 
-    # --- documents, and the lock --------------------------------------------------------------------------------------
-
-    async def _document(self, command: BeginAttempt | RecordFailure | RecordEnd | RaiseLock) -> Outcome:
-        try:
-            match command:
-                case BeginAttempt():
-                    return await self._begin_attempt(command)
-                case RecordFailure(token, reason):
-                    job = await self.jobs.failed_once(token, self.clock.wall(), self.settings.restart_window, reason)
-                    return FailureRecorded(job.failures, reason)
-                case RecordEnd(token, status, reason):
-                    return JobEndRecorded(await self.jobs.end(token, status, reason, self.clock.wall()))
-                case RaiseLock(grant, _) if self.guard.grant is not grant:
-                    return LockRaised(None)
-                case RaiseLock(grant, epoch):
-                    raised = await self.elector.raise_above(epoch)
-                    return LockRaised(raised if self.guard.grant is grant else None)
-        except LeadershipLost as lost:
-            return TokenOvertaken(str(lost))
-
-    async def _begin_attempt(self, command: BeginAttempt) -> Outcome:
-        """A new token for one start of a driver."""
-        began = self.clock.now()
-        if self.guard.grant is not command.grant:
-            return AttemptLost()
-        try:
-            job = await self.claims.begin_attempt(
-                command.epoch, self.generation(), self.elector, command.above, came_up=self.reports.came_up
-            )
-        except Superseded as newer:
-            return AttemptSuperseded(str(newer), command.epoch)
-        if job is None or self.guard.grant is not command.grant:
-            return AttemptLost()
-        if job.over_for(self.settings.run_id):
-            return AttemptTooLate(job)
-        self.guard.leads_under(job.token, job.claimed.tokens)
-        seconds = round(self.clock.now() - began, 4)
-        self.log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
-        self.health.granted(job.token.epoch, seconds)
-        if job.runs.run and job.runs.first == int(job.token):
-            self.log.say("run-begins", run_begins(job.runs), epoch=job.token.epoch)
-        return AttemptBegun(job.token, command.purpose)
+    # --- the lock -----------------------------------------------------------------------------------------------------
 
     async def _hand_over(
-        self, command: FindSuccessor | SeekSuccessor | StopContending | ReleaseLock | HandOverAndExit
+        self,
+        command: FindSuccessor
+        | FindReplica
+        | SeekSuccessor
+        | ContendNow
+        | StopContending
+        | ReleaseLock
+        | HandOverAndExit,
     ) -> Outcome | ProcessEnd | None:
         match command:
             case FindSuccessor(pause, restarts, earlier_generation):
-                holder = await self.membership.successor()
+                # a standby may not take the lock of a job that is paused, so it is not given back
+                holder = None if self.health.paused else await self.membership.successor()
                 if holder is None and earlier_generation and not self.reports.came_up:
                     # Code that has never come up here gives way to the generation before it, rehearsed or not.
                     holder = await self.membership.predecessor()
                 return SuccessorLookedFor(holder, pause, restarts)
+            case FindReplica(holder):
+                return ReplicaLookedFor(*await self.membership.can_lead(holder))
             case SeekSuccessor():
                 self._successor = asyncio.create_task(self.membership.successor())
+                return None
+            case ContendNow():
+                self.elector.contend()
                 return None
             case StopContending():
                 self.elector.stop()
@@ -255,23 +281,49 @@ class CommandExecutor:
         self.driver = number
         return None
 
-    async def _end_driver(self, command: TerminateAndReap | SuspendDriver | EndByHandler | ClearExecutors) -> None:
-        patience = self.settings.stop_patience
+    async def _hold_or_end(
+        self,
+        command: TerminateAndReap
+        | QuiesceDriver
+        | EndByHandler
+        | ClearExecutors
+        | HoldDriver
+        | LetDriverGo
+        | DrainDriver,
+    ) -> None:
+        patience = self.settings.takeover.stop_patience
         match command:
             case TerminateAndReap(by_itself):
                 await self.reap(by_itself=by_itself)
-            case SuspendDriver() if self.slot.process is not None:
-                self.slot.process.send(Suspend(patience))
+            case HoldDriver() | LetDriverGo() | DrainDriver():
+                self._hold(command)
+            case QuiesceDriver() if self.slot.process is not None:
+                self.quiesced.clear()
+                self.slot.process.send(Quiesce(patience))
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.suspended.wait(), patience + _COMMIT)
+                    await asyncio.wait_for(self.quiesced.wait(), patience + _COMMIT)
             case EndByHandler() if self.slot.process is not None:
                 if await self.slot.process.end_by_handler(patience):
                     self.log.say("script-told", "the script's own handler of SIGTERM had its time behind a closed gate")
-            case ClearExecutors() if self.host.native is not None:
+            case ClearExecutors(own) if self.host.native is not None:
                 if (standbys := await self.membership.standbys()) is not None:
-                    await self.host.native.clear(standbys, self.log)
+                    await self.host.native.clear(standbys, self.log, own=own)
             case _:
                 pass  # there is no driver, and there are no executors
+
+    def _hold(self, command: HoldDriver | LetDriverGo | DrainDriver) -> None:
+        match command:
+            case HoldDriver(request, asked_for, drain):
+                timeout = min(asked_for, _LONGEST_HOLD)
+                if self.slot.process is not None:
+                    self.slot.process.send(Hold(request, timeout, drain))
+                asyncio.get_running_loop().call_later(timeout + _ANSWERS, self.post, RequestOverdue(request))
+            case LetDriverGo() if self.slot.process is not None:
+                self.slot.process.send(LetGo())
+            case DrainDriver(request, roots) if self.slot.process is not None:
+                self.slot.process.send(Drain(request, list(roots)))
+            case _:
+                pass  # there is no driver
 
     async def reap(self, *, by_itself: bool = False) -> None:
         self.reports.driver_gone(by_itself=by_itself)
@@ -294,7 +346,9 @@ class CommandExecutor:
             case Retry(again):
                 loop.call_later(self.settings.timings.retry, self.post, CommandDue(again))
 
-    async def _report(self, command: HandleReport | NoteStandbyEnded | NoteLeadershipLost | Publish) -> None:
+    async def _report(
+        self, command: HandleReport | NoteStandbyEnded | NoteLeadershipLost | NoteSuspended | NoteResumed | Publish
+    ) -> None:
         match command:
             case HandleReport(message):
                 await self.reports.handle(message)
@@ -302,6 +356,10 @@ class CommandExecutor:
                 self.reports.standby_ended(reason)
             case NoteLeadershipLost():
                 self.health.lost()
+            case NoteSuspended():
+                self.reports.suspended()
+            case NoteResumed():
+                self.reports.resumed()
             case Publish():
                 await self.reports.publish()
 
@@ -309,6 +367,7 @@ class CommandExecutor:
         """With the exit code that ``job`` stands for, which has ended; 0 without one."""
         if job is None:
             return ProcessEnd(0)
+        self.ended = job
         end = end_of(job, self.settings.run_id)
         self.log.say("job-ended", end.sentence, status=end.status)
         if end.exit_code == 0:

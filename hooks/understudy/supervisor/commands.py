@@ -12,10 +12,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from understudy.ha.job import Status
+from understudy.ha.requests import Result
 from understudy.supervisor.state import State
 
 if TYPE_CHECKING:
-    from understudy.election.facts import Grant
+    from understudy.election.commands import Grant
     from understudy.errors import UnderstudyError
     from understudy.ha.job import Job
     from understudy.protocol.messages import Message
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A line of the log, and whoever listens to it."""
+    """A line of the log, which the log's listeners get, too."""
 
     event: str
     sentence: str
@@ -71,6 +72,37 @@ class RecordEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSuspended:
+    """Write into the job's document that it is SUSPENDED, as ``request`` has asked. While the lock is still held.
+
+    ``between_batches``: it is known that no batch was left in the middle.
+    """
+
+    token: Token
+    request: str
+    between_batches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDraining:
+    """Write into the job's document that it is DRAINING, as ``request`` has asked, and that ``roots`` are being drained."""
+
+    token: Token
+    request: str
+    roots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRequest:
+    """Say in the job's document what came of ``request``."""
+
+    token: Token
+    request: str
+    result: Result
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RaiseLock:
     """Raise the lock above ``epoch``, which was met in a checkpoint root."""
 
@@ -78,7 +110,7 @@ class RaiseLock:
     epoch: int
 
 
-Documented = BeginAttempt | RecordFailure | RecordEnd
+Documented = BeginAttempt | RecordFailure | RecordEnd | RecordSuspended | RecordDraining | AnswerRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +127,22 @@ class FindSuccessor:
 
 
 @dataclass(frozen=True, slots=True)
+class FindReplica:
+    """Look whether ``holder`` can lead next; any that has rehearsed, where it is empty."""
+
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """Post ``CommandDue`` after a retry period."""
 
     command: Documented
+
+
+@dataclass(frozen=True, slots=True)
+class ContendNow:
+    """Try for the lock at once, if it is free: the job has been resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +208,33 @@ class TerminateAndReap:
 
 
 @dataclass(frozen=True, slots=True)
-class SuspendDriver:
+class QuiesceDriver:
     """Let the driver finish or abandon its batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldDriver:
+    """Have the driver hold everything between two batches; it says when. Post ``RequestOverdue`` if it does not.
+
+    ``drain``: it holds nothing if it cannot be drained.
+    """
+
+    request: str
+    timeout: float
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LetDriverGo:
+    """The driver goes on with what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainDriver:
+    """The driver, which holds its batches, drains the queries of these checkpoints; it says when."""
+
+    request: str
+    roots: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +244,9 @@ class EndByHandler:
 
 @dataclass(frozen=True, slots=True)
 class ClearExecutors:
-    """Delete the executor pods of earlier leaders."""
+    """Delete the executor pods of earlier leaders. ``own``: this replica's, too."""
+
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +277,16 @@ class NoteStandbyEnded:
 @dataclass(frozen=True, slots=True)
 class NoteLeadershipLost:
     """Count the loss."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSuspended:
+    """Say in probes and status why this replica has no driver, and is as ready as it has to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoteResumed:
+    """Unsay ``NoteSuspended``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +326,15 @@ Command = (
     | BeginAttempt
     | RecordFailure
     | RecordEnd
+    | RecordSuspended
+    | RecordDraining
+    | AnswerRequest
     | RaiseLock
     | Retry
     | FindSuccessor
+    | FindReplica
     | SeekSuccessor
+    | ContendNow
     | StopContending
     | ReleaseLock
     | StartStandby
@@ -257,13 +343,18 @@ Command = (
     | OpenGate
     | ReclaimRoots
     | TerminateAndReap
-    | SuspendDriver
+    | QuiesceDriver
+    | HoldDriver
+    | LetDriverGo
+    | DrainDriver
     | EndByHandler
     | ClearExecutors
     | ScheduleRestart
     | HandleReport
     | NoteStandbyEnded
     | NoteLeadershipLost
+    | NoteSuspended
+    | NoteResumed
     | Publish
     | HandOverAndExit
     | Exit

@@ -1,18 +1,18 @@
 """What a renewal and a loss do at once: new deadlines in the gate, or its revocation and SIGKILL. Synchronous, never queued.
 
-The elector calls it from its own loop. Whatever the supervisor's inbox is waiting for, a renewal reaches the gate before the next
-deadline, and nothing passes a gate whose grant is lost.
+The elector calls it from its own loop and not through the supervisor's inbox, which may be busy. A renewal therefore
+reaches the gate before the next deadline, and nothing passes a gate whose grant is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
 from understudy.clock import Instant, instant
 from understudy.config.timings import Timings
-from understudy.election.facts import Grant
+from understudy.election.commands import Grant
 from understudy.fencing.gate import GateWriter
 from understudy.protocol.gate import State, View
 from understudy.protocol.messages import Granted, Message
@@ -44,15 +44,15 @@ def open_view(token: Token, sent_at: float, timings: Timings, now: Instant) -> V
 class DeadlineGuard:
     """One replica's. ``driver`` is the one that runs, while one does.
 
-    A grant is current while ``grant`` is that very object: it is set and unset by the elector's calls, whatever the inbox has come
-    to. ``token`` is that of the last start of a leading driver.
+    A grant is current while ``grant`` is that very object: only the elector's calls set and unset it, however far
+    behind the inbox is. ``token`` is that of the last start of a leading driver.
     """
 
     def __init__(self, timings: Timings, instant: Callable[[], Instant] = instant) -> None:
         self._timings = timings
         self._instant = instant
         self._sent_at = 0.0
-        self._recorded: Mapping[str, int] = {}
+        self._granted = Granted(int(NONE))
         self.driver: Gated | None = None
         self.grant: Grant | None = None
         self.token: Token = NONE
@@ -73,12 +73,12 @@ class DeadlineGuard:
             self.driver.kill_now(reason)
 
     def released(self) -> None:
-        """From here on no gate opens under the grant, whatever comes of the release."""
+        """From here on no gate opens under the grant, even if the release fails."""
         self.grant = None
 
-    def leads_under(self, token: Token, recorded: Mapping[str, int]) -> None:
-        """The job was claimed. ``recorded``: its roots, each with the token of its last claim."""
-        self.token, self._recorded = token, recorded
+    def leads_under(self, granted: Granted) -> None:
+        """The job was claimed. ``granted``: what the driver is told once its gate opens."""
+        self.token, self._granted = Token.from_int(granted.token), granted
 
     def open(self, grant: Grant) -> bool:
         """Open the gate and tell the driver, which takes over.
@@ -89,7 +89,7 @@ class DeadlineGuard:
         if self.grant is not grant or self.driver is None:
             return False
         self.driver.show(self._open_view())
-        self.driver.send(Granted(int(self.token), dict(self._recorded)))
+        self.driver.send(self._granted)
         return True
 
     def extend(self) -> None:

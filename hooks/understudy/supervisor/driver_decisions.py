@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from understudy.ha.job import Status
-from understudy.protocol.messages import ClaimRefused, Message, RehearsalReport, StaleSnapshot
+from understudy.protocol.messages import ClaimRefused, Drained, Held, Message, RehearsalReport, StaleSnapshot
 from understudy.protocol.token import Token
 from understudy.supervisor import restart
 from understudy.supervisor.claims import refused_claim
@@ -22,21 +22,23 @@ from understudy.supervisor.commands import (
     Purpose,
     RaiseLock,
     RecordEnd,
-    RecordFailure,
     Say,
     StartDriver,
     StartStandby,
     TerminateAndReap,
 )
+from understudy.supervisor.drain_decisions import drained
+from understudy.supervisor.driver_death import driver_died
 from understudy.supervisor.driver_end import Completed, Failed, Refused
 from understudy.supervisor.inputs import DriverExited, DriverMessage, RestartDue, StandbyStale, StandbyStartDue
+from understudy.supervisor.request_decisions import held
 from understudy.supervisor.state import Claiming, Ended, Leading, Standby, State
 
 
 def of_the_driver(
     state: State, given: DriverMessage | DriverExited | StandbyStartDue | StandbyStale | RestartDue
 ) -> Decision:
-    """Whatever is said of a driver that was replaced meanwhile changes nothing."""
+    """Decide about the driver. Inputs about one that was replaced meanwhile change nothing."""
     match given, state.leadership:
         case DriverMessage(driver, message), _ if driver == state.driver:
             return _message(state, message)
@@ -46,8 +48,8 @@ def of_the_driver(
             return _standby_exited(replace(state, driver=None), end, leader)
         # guard: one-driver
         case StandbyStartDue(low_priority, because), Standby() | Claiming() if state.driver is None:
-            number = state.started + 1
-            return replace(state, driver=number, started=number), (StartDriver(number, low_priority, because),)
+            begun = state.with_next_driver()
+            return begun, (StartDriver(begun.started, low_priority, because),)
         case StandbyStale(driver, due, str(leader)), Standby(dead) if driver == state.driver and leader != dead:
             again = Say("restart-stale-standby", due.reason)
             return replace(state, driver=None), (again, TerminateAndReap(), Publish(), StartStandby(because=due))
@@ -70,9 +72,13 @@ def _message(state: State, message: Message) -> Decision:
         case ClaimRefused() as refused, _:
             if (error := refused_claim(refused)) is not None:
                 return state.now(Ended()), (Fail(error),)
-            if isinstance(held := state.leadership, Leading):
-                return state, (RaiseLock(held.grant, Token.from_int(refused.token).epoch),)
+            if isinstance(before := state.leadership, Leading):
+                return state, (RaiseLock(before.grant, Token.from_int(refused.token).epoch),)
             return state, ()
+        case Held() as said, _:
+            return held(state, said)
+        case Drained() as said, _:
+            return drained(state, said)
         case RehearsalReport(rehearsed=True), _:
             return replace(state, standby_failures=0), (HandleReport(message),)
         case _:
@@ -81,6 +87,9 @@ def _message(state: State, message: Message) -> Decision:
 
 def _leader_exited(state: State, token: Token, end: Completed | Refused | Failed) -> Decision:
     match end:
+        case Completed() if isinstance(state.leadership, Leading) and state.leadership.drains:
+            reason = "the script ended before its queries were drained"
+            return state, (TerminateAndReap(), *driver_died(token, reason))
         case Completed(reason):
             return state, (TerminateAndReap(), RecordEnd(token, Status.FINISHED, reason))
         case Refused(error):
@@ -95,18 +104,16 @@ def _standby_exited(state: State, end: Completed | Refused | Failed, leader: str
     reap = TerminateAndReap(by_itself=True)
     if isinstance(end, Refused) and leader is None:
         return state.now(Ended()), (reap, Fail(end.error))
+    return another_standby(state, end.reason, reap)
+
+
+def another_standby(state: State, reason: str, *first: Command) -> Decision:
+    """A standby's driver is gone, or could not be started: count it, say it, and start another one after a pause."""
     failures = state.standby_failures + 1
-    return replace(state, standby_failures=failures), (reap, *another_standby(state, end.reason, failures))
-
-
-def another_standby(state: State, reason: str, failures: int) -> tuple[Command, ...]:
-    return (
+    return replace(state, driver=None, standby_failures=failures), (
+        *first,
         NoteStandbyEnded(reason),
         Say("standby-ended", reason, {"failures": failures}),
         Publish(),
-        StartStandby(restart.backoff(failures, state.rules.restart_delay)),
+        StartStandby(restart.backoff(failures, state.rules.restart.delay)),
     )
-
-
-def driver_died(token: Token, reason: str) -> tuple[Command, ...]:
-    return Say("driver-died", reason, {"epoch": token.epoch}), RecordFailure(token, reason)

@@ -30,7 +30,7 @@ _KILL_WITHIN = 30.0
 _LOOK_AGAIN = 0.1
 
 
-#: ``-P``: what the interpreter and this package import is not looked for in the working directory, whatever lies there.
+#: ``-P``: files in the working directory cannot replace modules that the interpreter and this package import.
 COMMAND = (sys.executable, "-P", "-m", "understudy.driver")
 
 
@@ -143,7 +143,7 @@ class DriverProcess:
             os.killpg(self.pid, 9)
 
     async def terminate_and_reap(self) -> None:
-        """Return when every process of the session is gone, whatever it takes; its workspace goes a little later."""
+        """Return when every process of the session is gone, however long that takes. Its workspace is removed later."""
         self.show(View(State.REVOKED, self.gate.view.token))
         while not await asyncio.to_thread(self._kill_session):
             with suppress(OSError):
@@ -169,7 +169,7 @@ class DriverProcess:
                             os.setpriority(os.PRIO_PROCESS, int(thread), 0)
 
     def take_the_lead(self) -> None:
-        """From now on it goes before nobody: neither for a processor nor for memory."""
+        """Give the driver ordinary CPU priority and an ordinary OOM score: it leads from now on."""
         self.lift_priority()
         if self._expendable:
             self._expendable = False
@@ -185,7 +185,7 @@ class DriverProcess:
     def _kill_session(self) -> bool:
         try:
             return kill_all(self.pid, self.spec.holder, within=_KILL_WITHIN)
-        except OSError:  # without a descriptor nobody can look for them, for now
+        except OSError:  # no descriptor is free to look for them: try again
             time.sleep(_LOOK_AGAIN)
             return False
 

@@ -9,12 +9,15 @@ from dataclasses import replace
 from understudy.clock import HostClock
 from understudy.errors import DocumentError, LeadershipLost
 from understudy.events import Log
-from understudy.ha.job import Job, JobStore
+from understudy.ha.checkpoints import Checkpoint
+from understudy.ha.job import Job
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import lacks_queries
 from understudy.processes import time_namespace
 from understudy.protocol.messages import (
     Advice,
     Attached,
+    Checkpoints,
     Committed,
     Ended,
     Hello,
@@ -41,6 +44,7 @@ _COMMITS_NOTED_EVERY = 60.0
 #: Seconds at most between two looks at how many queries the leader runs: each is a request.
 _COMPARE_EVERY = 30.0
 _NOT_REHEARSED = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0)
+_SUSPENDED = "the job is SUSPENDED"
 #: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
 _SAID_NOTHING = (False, "", "")
 
@@ -72,13 +76,14 @@ class DriverReports:
         self._log = log
         self._leadership = leadership
         self._ready = ready
-        self._limit = TakeoverLimit(settings.takeover_timeout, clock.instant)
+        self._limit = TakeoverLimit(settings.takeover.timeout, clock.instant)
         self.standing = _NOT_REHEARSED
         self._stood = _SAID_NOTHING
         self._compared_at = 0.0
         self._rehearsed_at = 0.0
         self._running = 0  # queries of a leader's script
         self._unnoted = ""  # what was said last of why something is not in the job's document
+        self.checkpoints: tuple[Checkpoint, ...] = ()  # what drivers have committed under the current grant
         self.came_up = False  # whether this replica's script has ever come as far as the gate
 
     @property
@@ -102,7 +107,7 @@ class DriverReports:
                 self._tell_of_script(message)
             case Starting():
                 self._limit.begins(process)
-            case Roots() | Running() | Started() | Committed():
+            case Roots() | Running() | Started() | Committed() | Checkpoints():
                 await self._note_leader(message)
             case other:
                 process.kill_now(f"a driver does not say {other}")
@@ -116,7 +121,7 @@ class DriverReports:
             case Ended(code, error):
                 self._log.say("script-ended", error or "the script ended", code=code)
 
-    async def _note_leader(self, message: Roots | Running | Started | Committed) -> None:
+    async def _note_leader(self, message: Roots | Running | Started | Committed | Checkpoints) -> None:
         """How far a leader has come."""
         if (token := self._token) is None:
             return
@@ -140,7 +145,10 @@ class DriverReports:
                 self._health.phases["first_commit"] = seconds
                 told = f"batch {batch} of {root}"
                 self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
-                await self._note(self._jobs.serving(token, self._clock.wall()))
+                await self._note(self._jobs.serving(token, self._clock.wall(), self.checkpoints))
+            case Checkpoints(found):
+                at = self._clock.wall()
+                self.checkpoints = tuple(Checkpoint(each.root, each.query, each.sink, each.batch, at) for each in found)
 
     async def _note_standing(self, standing: RehearsalReport) -> None:
         await self._note_came_up()
@@ -153,7 +161,7 @@ class DriverReports:
         if standing.rehearsed:
             self._rehearsed_at = self._clock.wall()
         self._health.stands(standing, self._rehearsed_at)
-        if standing.rounds >= self._settings.rehearse_rounds and self._slot.process is not None:
+        if standing.rounds >= self._settings.rehearsal.rounds and self._slot.process is not None:
             self._slot.process.lift_priority()
         if changed:
             event = "rehearsed" if standing.rehearsed and not lacks else "not-rehearsed"
@@ -191,7 +199,7 @@ class DriverReports:
             if (token := self._token) is None:
                 continue
             if self._health.fence.committed_at > noted:
-                await self._note(self._jobs.committed(token, self._health.fence.committed_at))
+                await self._note(self._jobs.committed(token, self._health.fence.committed_at, self.checkpoints))
             if self._slot.process is not None:  # a script that only asks for the lead reports no queries and no roots
                 await self._note_came_up()
             await self._membership.sweep()
@@ -227,7 +235,7 @@ class DriverReports:
         """A standby leaves its processors to a takeover that is about to come, whichever replica takes over."""
         if self._slot.process is not None and self._token is None:
             # By then the leader has stopped in order and released its lock, or has lost it.
-            seconds = self._settings.stop_patience + self._settings.timings.lease
+            seconds = self._settings.takeover.stop_patience + self._settings.timings.lease
             self._log.say("rehearsals-paused", f"the leader's pod is being deleted: no rehearsal for {seconds:g} s")
             self._slot.process.send(PauseRehearsals(seconds))
 
@@ -237,6 +245,14 @@ class DriverReports:
         self.standing, self._stood, self._running = _NOT_REHEARSED, _SAID_NOTHING, 0
         self._health.driver_gone(by_itself=by_itself)
         self._ready(False)
+
+    def suspended(self) -> None:
+        self.standing = replace(_NOT_REHEARSED, reason=_SUSPENDED)
+        self._health.without_driver = True
+
+    def resumed(self) -> None:
+        self.standing = _NOT_REHEARSED
+        self._health.without_driver = False
 
     def standby_ended(self, reason: str) -> None:
         self.standing = replace(_NOT_REHEARSED, reason=f"its script ended: {reason}")

@@ -57,7 +57,7 @@ class DriverSlot:
 
     def start(self, *, low_priority: bool) -> DriverProcess:
         """Start the script behind a closed gate. ``low_priority``: another replica leads; the kernel should favour it for CPU and
-        memory. Raises ``OSError`` and whatever else a machine lacks.
+        memory. Raises ``OSError`` or another error if the machine lacks something.
         """
         assert self.process is None, "a replica has one driver at a time"
         executors = self._host.executors(self._settings.submit)
@@ -93,7 +93,9 @@ class DriverSlot:
             fence_log=str(fence_logs.path_of(settings.home, holder)),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
-            scratch=f"{settings.scratch.rstrip('/')}/{holder}" if settings.scratch else str(workspace.scratch),
+            scratch=f"{settings.storage.scratch.rstrip('/')}/{holder}"
+            if settings.storage.scratch
+            else str(workspace.scratch),
             rehearsal=settings.rehearsal if executors.rehearses else replace(settings.rehearsal, mode="off"),
             spark=settings.spark,
             parent=os.getpid(),

@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from understudy.election.facts import ElectionView
+from understudy.election.state import ElectionView
 from understudy.errors import IdentityConflict, JobFailed
-from understudy.ha.job import Job, JobStore, Status
-from understudy.ha.runs import SUPERSEDED, Over, PastRun, Runs, UnderWay
+from understudy.ha.job import Job, Status
+from understudy.ha.job_store import JobStore
+from understudy.ha.runs import SUPERSEDED, Over, PastRun, Runs
 from understudy.supervisor.workload import seen_renewing
 
 
@@ -52,7 +53,7 @@ def _remedy(past: PastRun) -> str:
 def _code(past: PastRun) -> int:
     if past.status == SUPERSEDED:
         return IdentityConflict.exit_code
-    return 0 if past.status == Status.FINISHED else JobFailed.exit_code
+    return 0 if past.status in {Status.FINISHED, Status.CANCELED} else JobFailed.exit_code
 
 
 async def run_under_way(
@@ -60,12 +61,11 @@ async def run_under_way(
 ) -> str | None:
     """The id of another run than ``run`` once its leader was seen to renew; ``None`` once there is no other run under way.
 
-    Looks every ``pause`` seconds. While no leader lives this waits: then whoever takes the lock decides.
+    Looks every ``pause`` seconds. While no leader lives this waits for the next one, which decides.
     """
     await seen_renewing(view, lambda now: now.leader != holder, pause)
     job = await jobs.read()
-    part = None if job is None else job.part_of(run)
-    return part.run if isinstance(part, UnderWay) else None
+    return (job.other_run_than(run) or None) if job is not None else None
 
 
 def run_begins(runs: Runs) -> str:

@@ -1,9 +1,12 @@
 """Evidence on one machine: the leader's proof of life is gone, so every process of its that could write is dead.
 
-One thread waits in flock(2) for whoever leads: the kernel wakes it when the supervisor has gone, and until then it costs nothing.
-Driver and JVM die with their supervisor. What the script has forked does not: it is killed here before anybody leads, for only then
-is the proof of life free. A supervisor that is frozen keeps its lock, and its processes. Such a thread cannot be told to stop; it is a daemon, there is one per replica that ever led and still
-lives, and it ends when that replica does.
+One thread per leader waits in flock(2): the kernel wakes it when that leader's supervisor dies, and until then it costs
+nothing. Driver and JVM die with their supervisor. Processes that the script has forked do not: they are killed here
+before the next replica leads, because the proof of life is free only without them. A supervisor that is frozen keeps
+its lock, and its processes.
+
+Such a thread cannot be told to stop, so it is a daemon. There is one for each replica that ever led and still lives,
+and it ends when that replica does.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from understudy.processes import all_gone, kill_orphans, supervisor_died, superv
 
 #: Seconds between two looks at who leads.
 _LOOK = 0.2
-#: Seconds until somebody is asked again who says nothing of itself, or whose proof of life cannot be read.
+#: Seconds until a holder is looked up again that has no replica document, or whose proof of life cannot be read.
 _AGAIN = 1.0
 #: Seconds for which a proof of death is kept: longer than any lease, and than a restart of everything.
 _KEPT = 86400.0
@@ -32,7 +35,7 @@ _SWEEP, _POLL = 0.1, 0.002
 
 
 class EvidenceWatch:
-    """Reports the death of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody."""
+    """Reports the death of the lock's holder to ``dead``, once. ``holder`` returns the present holder, or ``None``."""
 
     def __init__(
         self, directory: Path, replicas: ReplicaStore, holder: Callable[[], str | None], dead: Callable[[str], None]
@@ -66,7 +69,7 @@ class EvidenceWatch:
         return all_gone(proof, replica.inode, replica.boot) or not (proof.exists() or tombstone(proof).exists())
 
     def _sweep(self) -> None:
-        """Remove tombstones of long ago: whoever is still named by the lock died a moment ago."""
+        """Remove tombstones of long ago: a dead holder that the lock still names died a moment ago."""
         for each in self._directory.glob("*.dead"):
             with suppress(OSError):
                 if time.time() - each.stat().st_ctime > _KEPT:
@@ -75,13 +78,13 @@ class EvidenceWatch:
 
     def _wait(self, replica: Replica, loop: asyncio.AbstractEventLoop) -> None:
         gone = False
-        with suppress(OSError):  # whatever it is, somebody is asked again
+        with suppress(OSError):  # after any such error the holder is looked up again
             proof = self._directory / replica.holder
             gone = supervisor_died(proof) and self._cleared(replica)
             gone = gone or all_gone(proof, replica.inode, replica.boot, wait=True)
             if gone:
                 supervisor_lock(proof).unlink(missing_ok=True)
-        with suppress(RuntimeError):  # the event loop is closed: nobody wants to know any more
+        with suppress(RuntimeError):  # the event loop is closed: the result is not needed any more
             if gone:
                 loop.call_soon_threadsafe(self._gone, replica.holder)
             else:

@@ -1,4 +1,4 @@
-"""What a replica knows of its own health, for probes and metrics: counted where it happens, read when somebody asks."""
+"""What a replica knows of its own health, for probes and metrics: counted where it happens, read on request."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Health:
 
     ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
     ``failed``: queries of a leader's script that have ended on an exception and were not started again, with its first line.
-    ``ended``: how the job did, in words, once it has; then there is nothing left that could be late.
+    ``ended``: how the job did, in words, once it has; then there is nothing left that could be late. ``without_driver``: this
+    replica has no driver until the job is resumed. ``suspended``, ``paused``: the job is, as far as is known here.
     """
 
     clock: Clock
@@ -70,6 +71,9 @@ class Health:
     losses: int = 0
     phases: dict[str, float] = field(default_factory=dict)
     ended: str = ""
+    without_driver: bool = False
+    suspended: bool = False
+    paused: bool = False
 
     def __post_init__(self) -> None:
         self.last_decision_at = self.began_at = self.clock.now()
@@ -82,6 +86,7 @@ class Health:
     def driver_starts(self) -> None:
         """A driver of this replica's is started: what counts from here on is how *it* does."""
         self.driver_since, self.driver_up = self.clock.now(), False
+        self.without_driver = False
 
     def driver_is_up(self) -> None:
         self.driver_up = True
@@ -124,11 +129,13 @@ class Health:
     def ready(self) -> tuple[bool, str]:
         """Ready to take over, or as ready as it is ever going to be; and in words.
 
-        It is about the driver that runs now. A standby without one, or whose driver never comes up, is not ready whatever the
-        clock says: a rollout must not replace a leader that works by code that does not start.
+        It is about the driver that runs now. A standby without a driver, or whose driver never comes up, does not
+        become ready with time: a rollout must not replace a leader that works by code that does not start.
         """
         if self.ended:
             return True, self.ended
+        if self.without_driver:
+            return True, "idle: the job is SUSPENDED"
         if self.leads:
             return True, f"leads with epoch {self.epoch}"
         if self.rehearsed and not self.lacks:

@@ -43,20 +43,19 @@ class Evidence(Protocol):
     def is_dead(self, replica: Replica) -> bool: ...
 
 
-class EvidenceFactory(Protocol):
+@dataclass(frozen=True, slots=True)
+class EvidenceListener:
     """``leader`` tells which other replica holds the lock now. Who is told what: ``on_leader_dead`` the holder that died,
     ``on_own_pod_deleted`` the reason for which this replica has to stop, ``on_leader_pod_deleted`` that a takeover is near.
     """
 
-    def __call__(
-        self,
-        replicas: ReplicaStore,
-        leader: Callable[[], str | None],
-        *,
-        on_leader_dead: Callable[[str], None],
-        on_own_pod_deleted: Callable[[str], None],
-        on_leader_pod_deleted: Callable[[], None],
-    ) -> Evidence: ...
+    leader: Callable[[], str | None]
+    on_leader_dead: Callable[[str], None]
+    on_own_pod_deleted: Callable[[str], None]
+    on_leader_pod_deleted: Callable[[], None]
+
+
+EvidenceFactory = Callable[[ReplicaStore, EvidenceListener], Evidence]
 
 
 async def _none_known() -> int:
@@ -67,12 +66,12 @@ async def _none_known() -> int:
 class Host:
     """``holder`` is this start of a supervisor and no other; ``name`` what people call the machine or pod.
 
-    ``address``: where other replicas reach this one's probes, as host:port, or empty. ``workload`` and ``revision``: what rolls our
-    code out, and its number for it; empty and 0 where nothing does, or it cannot be seen. ``look_up_revision`` asks again.
-    ``always_restarted``: this process is started again whatever its exit code is. ``native`` is there when executors are pods.
-    ``mounts``: Secrets and ConfigMaps that may be replaced while we run. ``java_options`` go before the user's own for the
-    driver's JVM, which win. ``driver_parts``: how a driver is started here. ``unique`` gives texts that were never given before, ``chance``
-    numbers from 0 to 1.
+    ``address``: where other replicas reach this one's probes, as host:port, or empty. ``workload`` and ``revision``:
+    what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot be seen.
+    ``look_up_revision`` asks again. ``always_restarted``: this process is started again after any exit code. ``native``
+    is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
+    ``java_options`` go before the user's own for the driver's JVM, which win. ``driver_parts``: how a driver is started
+    here. ``unique`` gives texts that were never given before, ``chance`` numbers from 0 to 1.
     """
 
     holder: str
@@ -105,16 +104,9 @@ def this_machine(settings: RunSettings) -> Host:
     async def close() -> None:
         alive.leave()
 
-    def evidence(
-        replicas: ReplicaStore,
-        leader: Callable[[], str | None],
-        *,
-        on_leader_dead: Callable[[str], None],
-        on_own_pod_deleted: Callable[[str], None],
-        on_leader_pod_deleted: Callable[[], None],
-    ) -> Evidence:
-        del on_own_pod_deleted, on_leader_pod_deleted  # a signal comes unannounced here
-        return EvidenceWatch(settings.home / "alive", replicas, leader, on_leader_dead)
+    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
+        # a signal comes unannounced here
+        return EvidenceWatch(settings.home / "alive", replicas, told.leader, told.on_leader_dead)
 
     return Host(holder, socket.gethostname(), "", alive, evidence, close)
 
@@ -146,7 +138,7 @@ async def this_pod(settings: RunSettings, pod: PodIdentity, api: ApiServer, log:
     recorder = EventRecorder(api, pod.name, pod.uid, log)
     rollout = await Rollout.of(api, pod.name, log)
     native = Native.of(
-        settings.submit, api, settings.cluster, start, pod.name, pod.address, rollout.image, settings.standby_executors
+        settings.submit, api, settings.cluster, start, pod.name, pod.address, rollout.image, settings.standby.executors
     )
     path = Path(os.environ.get("UNDERSTUDY_TERMINATION_LOG", "/dev/termination-log"))
     try:
@@ -159,17 +151,17 @@ async def this_pod(settings: RunSettings, pod: PodIdentity, api: ApiServer, log:
         alive.leave()
         await recorder.close()
 
-    def evidence(
-        replicas: ReplicaStore,
-        leader: Callable[[], str | None],
-        *,
-        on_leader_dead: Callable[[str], None],
-        on_own_pod_deleted: Callable[[str], None],
-        on_leader_pod_deleted: Callable[[], None],
-    ) -> Evidence:
+    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
         del replicas
         return KubeletWatch(
-            api, settings.cluster, pod.uid, leader, on_leader_dead, on_own_pod_deleted, on_leader_pod_deleted, log
+            api,
+            settings.cluster,
+            pod.uid,
+            told.leader,
+            told.on_leader_dead,
+            told.on_own_pod_deleted,
+            told.on_leader_pod_deleted,
+            log,
         )
 
     return Host(

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from understudy.protocol.token import NONE, Token
+
 if TYPE_CHECKING:
-    from understudy.election.facts import Grant
-    from understudy.ha.job import Job
+    from understudy.election.commands import Grant
+    from understudy.ha.job import Job, Status
+    from understudy.ha.requests import Request
     from understudy.protocol.messages import Message
-    from understudy.protocol.token import Token
     from understudy.supervisor.commands import Documented, Purpose
     from understudy.supervisor.driver_end import Completed, Failed, Refused
     from understudy.supervisor.standby_staleness import ReloadDue
@@ -89,6 +91,27 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class JobChanged:
+    """What a look at the job's document has found; often nothing new. ``request``: the one under way. ``warm``: as ``Job.warm``.
+
+    ``token`` is the job's. ``other_run``: the id of the run under way, if it is another than this replica's.
+    """
+
+    status: Status
+    request: Request | None = None
+    warm: bool = False
+    token: Token = NONE
+    other_run: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOverdue:
+    """The driver has not answered in time whether it holds."""
+
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConflictingWorkload:
     """Another workload uses our cluster id, and its leader renews."""
 
@@ -130,6 +153,8 @@ Event = (
     | StandbyStale
     | RestartDue
     | RunEnded
+    | JobChanged
+    | RequestOverdue
     | ConflictingWorkload
     | ConflictingRun
     | StopRequested
@@ -141,8 +166,12 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class AttemptBegun:
+    """``request``: what the job is asked to do, and no leader has answered yet. ``draining``: as ``Job.draining``."""
+
     token: Token
     purpose: Purpose
+    request: Request | None = None
+    draining: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +189,7 @@ class AttemptSuperseded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTooLate:
-    """The run had ended before it was claimed."""
+    """The run had ended before it was claimed, or is SUSPENDED."""
 
     job: Job
 
@@ -188,6 +217,35 @@ class FailureRecorded:
 @dataclass(frozen=True, slots=True)
 class JobEndRecorded:
     job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class SuspensionRecorded:
+    """``status``: SUSPENDED, unless the request was withdrawn meanwhile. ``warm``: as ``Job.warm``."""
+
+    status: Status
+    warm: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DrainingRecorded:
+    """``status``: DRAINING, unless the request was withdrawn meanwhile. ``roots``: as ``Job.draining``."""
+
+    status: Status
+    roots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAnswered:
+    """The answer stands in the job's document."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLookedFor:
+    """``holder`` of the replica to hand over to; ``None`` where there is none, for the reason in ``problem``."""
+
+    holder: str | None
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +294,10 @@ Outcome = (
     | DriverNotStarted
     | FailureRecorded
     | JobEndRecorded
+    | SuspensionRecorded
+    | DrainingRecorded
+    | RequestAnswered
+    | ReplicaLookedFor
     | TokenOvertaken
     | SuccessorLookedFor
     | LockReleased

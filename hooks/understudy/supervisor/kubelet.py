@@ -2,7 +2,7 @@
 
 The container's main process wrote its holder id to the termination message when it started. A ``terminated`` state that carries
 this very id is a statement about this very process: not about its successor in the same container, not about a pod of the same
-name. A pod's phase, its absence, a node's condition, a restart count say nothing of the kind, and depose nobody.
+name. A pod's phase, its absence, a node's condition or a restart count proves no such thing, and deposes no leader.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def terminated(pod: Json, holder: str) -> bool:
 
 
 class KubeletWatch:
-    """Reports the end of whoever holds the lock, once, to ``dead``. ``holder`` tells who that is now, or nobody.
+    """Reports the end of the lock's holder to ``dead``, once. ``holder`` returns the present holder, or ``None``.
 
-    ``on_own_pod_deleted`` is told once that the pod of uid ``own`` is being deleted: nobody can take that back, and the kubelet's SIGTERM comes
-    only once it has heard of it, too (0.2 s later, seen). ``on_leader_pod_deleted`` is told the same, once, of another holder.
+    ``on_own_pod_deleted`` is called once when the pod of uid ``own`` is being deleted. A deletion cannot be taken back,
+    and the kubelet sends SIGTERM only once it has heard of it, too (0.2 s later, seen). ``on_leader_pod_deleted`` is
+    called once per other holder whose pod is being deleted.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class KubeletWatch:
             try:
                 await self._watch()
                 broken = ""
-            except Exception as error:  # noqa: BLE001 - whatever a server or a proxy sends, the watch begins again
+            except Exception as error:  # noqa: BLE001 - after any answer of a server or a proxy the watch begins again
                 if str(error) != broken:
                     broken = str(error)
                     cause = broken or type(error).__name__
@@ -99,7 +100,7 @@ class KubeletWatch:
             await asyncio.sleep(_AGAIN)
 
     def is_dead(self, replica: Replica) -> bool:
-        """Whether nobody need reckon with ``replica`` any more: for tidying up and for choosing a successor, never for deposing."""
+        """Whether ``replica`` can be disregarded: for tidying up and for choosing a successor, never for deposing."""
         if self._pods is None:
             return False
         pod = self._pods.get(replica.holder.partition("_")[0])
@@ -151,7 +152,7 @@ class KubeletWatch:
             self._dead(holder)
 
     async def _confirmed(self, pod: Json, holder: str) -> bool:
-        """Asked of the server's quorum: a watch may replay the past, and somebody may have made the pod up and taken it back."""
+        """Ask the server's quorum: a watch may replay the past, or show a status that was forged and taken back."""
         with suppress(OSError):
             answer = await self._api.request("GET", self._api.path("pods", pod["metadata"]["name"]))
             if answer.status == 200:

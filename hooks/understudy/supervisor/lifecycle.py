@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from understudy.election.facts import Grant
 from understudy.errors import IdentityConflict
 from understudy.ha.job import Job, Status
+from understudy.ha.requests import Action, Result
 from understudy.protocol.token import Token
 from understudy.supervisor import restart
 from understudy.supervisor.commands import (
+    AnswerRequest,
     BeginAttempt,
     ClearExecutors,
     Command,
     Decision,
-    Documented,
     EndByHandler,
     Exit,
     Fail,
@@ -31,9 +31,9 @@ from understudy.supervisor.commands import (
     OpenGate,
     Publish,
     Purpose,
+    QuiesceDriver,
     ReclaimRoots,
     RecordEnd,
-    RecordFailure,
     ReleaseLock,
     Retry,
     Say,
@@ -42,10 +42,11 @@ from understudy.supervisor.commands import (
     StartLeader,
     StartStandby,
     StopContending,
-    SuspendDriver,
     TerminateAndReap,
 )
-from understudy.supervisor.driver_decisions import another_standby, driver_died, of_the_driver
+from understudy.supervisor.drain_decisions import goes_on_draining
+from understudy.supervisor.driver_death import driver_died
+from understudy.supervisor.driver_decisions import another_standby, of_the_driver
 from understudy.supervisor.inputs import (
     AttemptBegun,
     AttemptLost,
@@ -54,12 +55,14 @@ from understudy.supervisor.inputs import (
     CommandDue,
     ConflictingRun,
     ConflictingWorkload,
+    DrainingRecorded,
     DriverExited,
     DriverMessage,
     DriverNotStarted,
     Event,
     FailureRecorded,
     GateOpened,
+    JobChanged,
     JobEndRecorded,
     LeaderDied,
     LeadershipGranted,
@@ -67,25 +70,32 @@ from understudy.supervisor.inputs import (
     LockRaised,
     LockReleased,
     Outcome,
+    ReplicaLookedFor,
+    RequestAnswered,
+    RequestOverdue,
     RestartDue,
     RunEnded,
     StandbyStale,
     StandbyStartDue,
     StopRequested,
     SuccessorLookedFor,
+    SuspensionRecorded,
     TokenOvertaken,
     Unreachable,
 )
+from understudy.supervisor.pending_commands import still_wanted
+from understudy.supervisor.request_decisions import of_requests, suspended, take_up
 from understudy.supervisor.state import (
     Claiming,
     Ended,
     HandingOver,
-    Leadership,
     Leading,
     Rules,
     Standby,
     State,
     Stopping,
+    Suspended,
+    token_of,
 )
 
 
@@ -105,6 +115,10 @@ def step(state: State, given: Event | Outcome, now: float) -> Decision:
             return _of_an_attempt(state, given)
         case FailureRecorded() | SuccessorLookedFor() | JobEndRecorded() | TokenOvertaken():
             return _of_the_job(state, given, now)
+        case JobChanged() | RequestOverdue() | SuspensionRecorded() | DrainingRecorded() | ReplicaLookedFor():
+            return of_requests(state, given)
+        case RequestAnswered():
+            return state, ()
         case RunEnded() | ConflictingWorkload() | ConflictingRun() | StopRequested():
             return _of_an_end(state, given)
         case CommandDue() | Unreachable():
@@ -120,15 +134,16 @@ def _of_the_lock(
     state: State, given: LeadershipGranted | LeadershipRevoked | LeaderDied | LockRaised | LockReleased
 ) -> Decision:
     match given, state.leadership:
-        case LeadershipGranted(grant), Standby(dead):
+        case LeadershipGranted(grant), Standby() | Suspended() as before:
             free = "the lock is free: released, or its lease ran out"
-            detected = () if dead is not None else (Say("detected", free, {"how": "lock"}),)
+            known = isinstance(before, Standby) and before.dead is not None
+            detected = () if known else (Say("detected", free, {"how": "lock"}),)
             begin = BeginAttempt(grant, grant.epoch, state.last_token, Purpose.TAKEOVER)
             return state.now(Claiming(grant)), (*detected, begin)
         case LeadershipRevoked(reason), Leading(_, token):
             return _step_down(state, token, reason)
         case LeadershipRevoked(), Claiming():
-            return state.now(Standby()), ()
+            return _stand_by_again(state)
         case LeaderDied(holder), Standby():
             return state.now(Standby(holder)), ()
         case LockRaised(int(epoch)), Leading(grant, token):
@@ -139,11 +154,16 @@ def _of_the_lock(
             return state, ()
 
 
-def _step_down(state: State, token: Token, reason: str) -> Decision:
+def _stand_by_again(state: State) -> Decision:
+    """A grant came to nothing. One that was suspended before it has no driver, and none that is about to start."""
+    return state.now(Standby()), () if state.driver is not None else (StartStandby(),)
+
+
+def _step_down(state: State, token: Token, reason: str, *last: Command) -> Decision:
     """Leadership is gone: the driver ends, and the replica stands by again."""
     down = replace(state, leadership=Standby(), driver=None)
     said = Say("stepped-down", reason, {"epoch": token.epoch})
-    return down, (said, NoteLeadershipLost(), TerminateAndReap(), Publish(), StartStandby())
+    return down, (said, NoteLeadershipLost(), TerminateAndReap(), *last, Publish(), StartStandby())
 
 
 # --- an attempt -------------------------------------------------------------------------------------------------------
@@ -157,51 +177,83 @@ def _of_an_attempt(
         case AttemptBegun(), _:
             return _attempt_begun(state, given)
         case AttemptLost(), Claiming():
-            return state.now(Standby()), ()
+            return _stand_by_again(state)
         case AttemptSuperseded(reason, epoch), Claiming() | Leading():
             over = replace(state, leadership=HandingOver(), driver=None)
             return over, (Say("superseded", reason, {"epoch": epoch}), TerminateAndReap(), FindSuccessor())
+        case AttemptTooLate(Job(status=Status.SUSPENDED) as job), Claiming() | Leading():
+            return suspended(state, ReleaseLock(None), warm=job.warm)
         case AttemptTooLate(job), Claiming() | Leading():
-            return _retire(state, job, None)
+            return _retire(state, job)
         case GateOpened(), Leading():
             return state, (Publish(),)
         case DriverNotStarted(reason), Leading(_, token):
             return replace(state, driver=None), driver_died(token, reason)
         case DriverNotStarted(reason), Standby() | Claiming():
-            failures = state.standby_failures + 1
-            return replace(state, driver=None, standby_failures=failures), another_standby(state, reason, failures)
+            return another_standby(state, reason)
         case _:
             return state, ()
 
 
 def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
+    """The job is claimed. A request that ends without a driver is taken up before anything writes, another one afterwards."""
+    asked, leads = begun.request, _leads(state, begun)
+    if leads is None:
+        return state, ()
+    if asked is not None and asked.action in {Action.CANCEL, Action.SUSPEND} and begun.purpose is not Purpose.RECLAIM:
+        assert isinstance(leads.leadership, Leading)
+        return take_up(leads.now(replace(leads.leadership, writes=False)), asked, writes=False)
+    leads, commands = _begin_to_write(leads, begun)
+    if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
+        return goes_on_draining(leads, commands, asked, begun.draining)
+    if asked is None:
+        return leads, commands
+    if asked.id == leads.taken_up:
+        if asked.action == Action.HAND_OVER and begun.purpose is Purpose.TAKEOVER:
+            back = AnswerRequest(
+                begun.token, asked.id, Result.FAILED, "no other replica took the lock; the same one leads again"
+            )
+            return leads, (*commands, back)
+        return leads, commands
+    leads, further = take_up(leads, asked, writes=leads.driver is not None)
+    return leads, (*commands, *further)
+
+
+def _leads(state: State, begun: AttemptBegun) -> State | None:
+    """The leader under the new token; ``None`` where that is not what this replica waits for."""
     match begun, state.leadership:
         case AttemptBegun(token, Purpose.TAKEOVER), Claiming(grant):
-            leads = replace(state, leadership=Leading(grant, token), last_token=token)
-            clear = (ClearExecutors(),) if state.rules.clears_executors else ()
-            if state.driver is not None:
-                return leads, (*clear, OpenGate(grant))
-            led, start = _start_leader(leads, grant)
-            return led, (*clear, start)
-        case AttemptBegun(token, Purpose.RESTART), Leading(grant) as before if state.driver is None:
-            led, start = _start_leader(replace(state, leadership=replace(before, token=token), last_token=token), grant)
-            told = f"the driver starts again in place under token {token}"
-            return led, (Say("restarted", told, {"epoch": token.epoch}), start)
+            return replace(state, leadership=Leading(grant, token), last_token=token)
+        case AttemptBegun(token, Purpose.RESTART), Leading() as before if state.driver is None:
+            again = replace(before, token=token, request=None, suspends=False, drains=False)
+            return replace(state, leadership=again, last_token=token)
         case AttemptBegun(token, Purpose.RECLAIM), Leading() as before:
-            raised = replace(state, leadership=replace(before, token=token), last_token=token)
-            return raised, (ReclaimRoots(token),) if state.driver is not None else ()
+            return replace(state, leadership=replace(before, token=token), last_token=token)
         case _:
-            return state, ()
+            return None
 
 
-def _start_leader(state: State, grant: Grant) -> tuple[State, StartLeader]:
-    number = state.started + 1
-    return replace(state, driver=number, started=number), StartLeader(number, grant)
+def _begin_to_write(leads: State, begun: AttemptBegun) -> Decision:
+    match begun, leads.leadership:
+        case AttemptBegun(_, Purpose.TAKEOVER), Leading(grant):
+            clear = (ClearExecutors(),) if leads.rules.clears_executors else ()
+            if leads.driver is not None:
+                return leads, (*clear, OpenGate(grant))
+            leads = leads.with_next_driver()
+            return leads, (*clear, StartLeader(leads.started, grant))
+        case AttemptBegun(token, Purpose.RESTART), Leading(grant):
+            leads = leads.with_next_driver()
+            told = f"the driver starts again in place under token {token}"
+            return leads, (Say("restarted", told, {"epoch": token.epoch}), StartLeader(leads.started, grant))
+        case AttemptBegun(token, Purpose.RECLAIM), _ if leads.driver is not None:
+            return leads, (ReclaimRoots(token),)
+        case _:
+            return leads, ()
 
 
-def _retire(state: State, job: Job, token: Token | None) -> Decision:
+def _retire(state: State, job: Job) -> Decision:
     """The lock is given back, if it is ours, once no process of the driver is left."""
-    ending = replace(state, leadership=Stopping(token), driver=None)
+    ending = replace(state, leadership=Stopping(token_of(state.leadership)), driver=None)
     return ending, (StopContending(), TerminateAndReap(), ReleaseLock(None), Exit(job))
 
 
@@ -216,12 +268,11 @@ def _of_the_job(
             return state, (_after_failure(state.rules, token, failures, reason, now),)
         case SuccessorLookedFor(), _ if state.driver is None:
             return _successor_looked_for(state, given)
-        case JobEndRecorded(job), Leading(_, token):
-            return _retire(state, job, token)
-        case JobEndRecorded(job), Stopping(token):
-            return _retire(state, job, token)
+        case JobEndRecorded(job), Leading() | Stopping():
+            return _retire(state, job)
         case TokenOvertaken(reason), Leading(_, token):
-            return _step_down(state, token, reason)
+            # Perhaps by an attempt of our own, whose answer was lost: then the lock is still ours, and must not stay so without a leader.
+            return _step_down(state, token, reason, ReleaseLock(None))
         case TokenOvertaken(), Stopping(token):
             return state, _end_in_order(token)
         case _:
@@ -248,7 +299,7 @@ def _after_failure(
 ) -> RecordEnd | FindSuccessor:
     """The leading driver died under a living supervisor: a rehearsed standby takes over, else it starts again in place."""
     match restart.decide(
-        failures, now, attempts=rules.restart_attempts, delay=rules.restart_delay, window=rules.restart_window
+        failures, now, attempts=rules.restart.attempts, delay=rules.restart.delay, window=rules.restart.window
     ):
         case restart.GiveUp(why):
             return RecordEnd(token, Status.FAILED, f"{why}; the last: {reason}")
@@ -271,25 +322,26 @@ def _of_an_end(state: State, given: RunEnded | ConflictingWorkload | Conflicting
 
 def _stop(state: State, asked: StopRequested) -> Decision:
     """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
-    match state.leadership:
-        case Leading(_, token):
-            said = Say("stopping", f"told to by {asked.why}", {"epoch": token.epoch})
-            if asked.completed:  # a successor would run the whole script again
-                return state.now(Stopping(token)), (said, RecordEnd(token, Status.FINISHED, "the script ended"))
-            return state.now(Stopping(token)), (said, *_end_in_order(token))
-        case _:
-            said = Say("stopping", f"told to by {asked.why}", {"epoch": None})
-            end = _end_in_order(None) if asked.holds_lock else (EndByHandler(), Exit())
-            return state.now(Stopping()), (said, *end)
+    token = token_of(state.leadership)
+    said = Say("stopping", f"told to by {asked.why}", {"epoch": None if token is None else token.epoch})
+    end: tuple[Command, ...]
+    drains = isinstance(state.leadership, Leading) and state.leadership.drains
+    if asked.completed and token is not None and not drains:  # a successor would run the whole script again
+        end = (RecordEnd(token, Status.FINISHED, "the script ended"),)
+    elif token is not None or asked.holds_lock:
+        end = _end_in_order(token)
+    else:
+        end = (EndByHandler(), Exit())
+    return state.now(Stopping(token)), (said, *end)
 
 
 def _end_in_order(token: Token | None) -> tuple[Command, ...]:
-    suspend = () if token is None else (SuspendDriver(),)
+    suspend = () if token is None else (QuiesceDriver(),)
     return (SeekSuccessor(), *suspend, EndByHandler(), HandOverAndExit())
 
 
 def _conflict(state: State, met: ConflictingWorkload | ConflictingRun) -> Decision:
-    if not isinstance(state.leadership, Standby | Claiming):
+    if not isinstance(state.leadership, Standby | Claiming | Suspended):
         return state, ()  # it led while we did not; now we do, so it is gone
     match met:
         case ConflictingWorkload(workload):
@@ -319,20 +371,11 @@ def _of_documents(state: State, given: CommandDue | Unreachable) -> Decision:
             return state, _end_in_order(token)
         case Unreachable(command), _:
             return state, (Retry(command),)
-        case CommandDue(command), leadership if _still_wanted(leadership, command):
+        case CommandDue(AnswerRequest() as command), Leading(_, token):
+            return state, (
+                replace(command, token=token),
+            )  # a restart has raised the token; the request's id still holds
+        case CommandDue(command), leadership if still_wanted(leadership, command):
             return state, (command,)
         case _:
             return state, ()
-
-
-def _still_wanted(leadership: Leadership, command: Documented) -> bool:
-    """Whether what ``command`` was meant for still holds: the lead may have been lost, and won again, meanwhile."""
-    match command, leadership:
-        case BeginAttempt(grant, _, _, Purpose.TAKEOVER), Claiming(held):
-            return grant is held
-        case BeginAttempt(grant, _, above), Leading(held, token):
-            return grant is held and above == token
-        case RecordFailure(token) | RecordEnd(token), Leading(_, current):
-            return token == current
-        case _:
-            return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 
@@ -111,10 +111,31 @@ class Membership:
         with suppress(UnderstudyError):
             ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
             if ready:
-                return max(
-                    ready, key=lambda each: (each.generation, each.queries, each.rounds, each.rehearsed_at)
-                ).holder
+                return _best(ready).holder
         return None
+
+    async def can_lead(self, holder: str) -> tuple[str | None, str]:
+        """``holder``, if it is a living and rehearsed standby of this generation or a later one, else ``None`` and why not.
+
+        Any such standby where ``holder`` is empty.
+        """
+        if holder == self._holder:
+            return None, "this replica leads already"
+        try:
+            others = [each for each in await self._others() if not self._is_dead(each)]
+        except UnderstudyError as error:
+            return None, f"the replicas' document cannot be read: {error}"
+        named = [each for each in others if holder in {"", each.holder}]
+        if not named:
+            return None, f"replica {holder} is gone" if holder else "there is no standby"
+        rehearsed = [each for each in named if each.rehearsed]
+        if not rehearsed:
+            why = "; ".join(f"{each.name}: {each.reason}" for each in named if each.reason)
+            return None, "no standby has rehearsed" + (f" ({why})" if why else "")
+        current = [each for each in rehearsed if each.generation >= self.generation().number]
+        if not current:
+            return None, "its code is of an earlier generation, which does not lead any more"
+        return _best(current).holder, ""
 
     async def predecessor(self) -> str | None:
         """A living standby of an earlier generation, rehearsed or not: for a leader whose own code has never come up."""
@@ -133,9 +154,9 @@ class Membership:
     async def may_begin_again(self, *, rehearsed: bool, queries: int = 0, urgent: bool) -> bool:
         """Whether this standby's turn has come to run its script again: the others are as ready as they get, and none began earlier.
 
-        So it is one at a time: whoever begins again is not ready, and began last. One that is rehearsed and the only one stays,
-        unless it is ``urgent``; so does the only one that has rehearsed that many ``queries``. False where the documents cannot be
-        read.
+        They take turns one at a time, because a standby that has just begun again is not ready, and began last. The
+        only rehearsed one does not begin again unless it is ``urgent``, nor does the only one that has rehearsed that
+        many ``queries``. False where the documents cannot be read.
         """
         with suppress(UnderstudyError):
             others = await self._standbys()
@@ -170,3 +191,7 @@ def _told(entry: Replica) -> tuple[object, ...]:
     rounds = entry.rounds.bit_length()
     how = entry.rehearsed, entry.how, entry.queries, rounds
     return entry.role, entry.held, entry.reason, entry.script_since, *how
+
+
+def _best(ready: Collection[Replica]) -> Replica:
+    return max(ready, key=lambda each: (each.generation, each.queries, each.rounds, each.rehearsed_at))

@@ -24,6 +24,8 @@ class ReplicaMetrics(Collector):
         health.fence.look()
         gauges = {
             "leader": ("1 while this replica leads.", float(health.leads)),
+            "suspended": ("1 while the job is SUSPENDED, as far as this replica knows.", float(health.suspended)),
+            "paused": ("1 while no standby may take over, as far as this replica knows.", float(health.paused)),
             "epoch": ("Epoch of the last grant of this replica.", float(health.epoch)),
             "standby_rehearsed": (
                 "1 while this replica is a standby that has rehearsed every query the leader runs.",

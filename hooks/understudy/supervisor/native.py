@@ -110,12 +110,15 @@ class Native:
             found["spark.executor.instances"] = str(min(self.standby_executors, count))
         return found
 
-    async def clear(self, alive: Iterable[str], log: Log) -> None:
-        """Delete executors of everybody but ``alive`` (starts of supervisors) and ourselves. Never raises for an API server."""
-        keep = ",".join(sorted({self.start, *alive}))
+    async def clear(self, alive: Iterable[str], log: Log, *, own: bool = False) -> None:
+        """Delete executors of everybody but ``alive`` (starts of supervisors) and, unless ``own``, ourselves.
+
+        Never raises for an API server.
+        """
+        keep = ",".join(sorted({*alive} if own else {self.start, *alive}))
         from understudy.documents.api_server import forbidden
 
-        selector = f"{EXECUTOR_OF_LABEL}={self.cluster},{HOLDER_LABEL} notin ({keep})"
+        selector = f"{EXECUTOR_OF_LABEL}={self.cluster}" + (f",{HOLDER_LABEL} notin ({keep})" if keep else "")
         try:
             answer = await self.api.request(
                 "DELETE", self.api.path("pods"), labelSelector=selector, gracePeriodSeconds="0"

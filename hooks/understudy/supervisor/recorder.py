@@ -20,6 +20,11 @@ ANNOUNCED: Mapping[str, tuple[str, str]] = {
     "job-ended": ("Normal", "JobEnded"),
     "lost": ("Warning", "LeadershipLost"),
     "parked": ("Warning", "LeadershipParked"),
+    "request": ("Normal", "RequestTakenUp"),
+    "suspended": ("Normal", "JobSuspended"),
+    "resumed": ("Normal", "JobResumed"),
+    "request-failed": ("Warning", "RequestFailed"),
+    "request-withdrawn": ("Normal", "RequestWithdrawn"),
     "driver-died": ("Warning", "DriverDied"),
     "query-failed": ("Warning", "QueryFailed"),
     "stale-write-refused": ("Warning", "StaleWriteRefused"),
@@ -95,7 +100,7 @@ class EventRecorder:
             try:
                 answer = await self._api.request("POST", self._api.path("events", group="events.k8s.io/v1"), event)
                 problem = "" if answer.status in (200, 201) else answer.reason
-            except Exception as error:  # noqa: BLE001 - whatever a proxy answers, later Events are sent
+            except Exception as error:  # noqa: BLE001 - after any answer of a proxy, later Events are sent
                 problem = str(error) or type(error).__name__
             finally:
                 self._waiting.task_done()

@@ -76,7 +76,7 @@ class RootTasks:
             await run()
         except UnderstudyError as error:
             self._end(error)
-        except (Exception, LeadershipLost) as error:  # noqa: BLE001 - whatever it is, it ends the replica, not only this task
+        except (Exception, LeadershipLost) as error:  # noqa: BLE001 - any other error ends the whole replica
             self._end(internal(error, name))
 
     async def _watched(self, name: str, run: Run) -> None:
@@ -90,7 +90,7 @@ class RootTasks:
             except UnderstudyError as error:  # a wrong setting, another's claim: trying again changes nothing
                 self._end(error)
                 return
-            except (Exception, LeadershipLost) as error:  # noqa: BLE001 - a watcher lives on whatever it met
+            except (Exception, LeadershipLost) as error:  # noqa: BLE001 - a watcher lives on after any other error
                 reason = described(error)
             else:
                 return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from understudy.clock import Clock
 from understudy.errors import DocumentError
-from understudy.ha.job import JobStore
+from understudy.ha.job_store import JobStore
 from understudy.supervisor.driver_reports import DriverReports
 from understudy.supervisor.inputs import RunEnded, StandbyStartDue
 from understudy.supervisor.membership import Membership

@@ -27,7 +27,7 @@ _FILES = (
     ("--jars", "spark.jars"),
     ("--archives", "spark.archives"),
 )
-#: Tokens that are replaced every hour, and read again by whoever uses them. In most images the first is a link to the second.
+#: Tokens, which are replaced every hour and which clients read again. In most images the first is a link to the second.
 _TOKENS = (Path("/var/run/secrets"), Path("/run/secrets"))
 
 Version = tuple[int, int, int] | None

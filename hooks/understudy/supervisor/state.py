@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from understudy.protocol.token import NONE, Token
 
 if TYPE_CHECKING:
-    from understudy.election.facts import Grant
+    from understudy.config.tree import Restart
+    from understudy.election.commands import Grant
+    from understudy.ha.requests import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,24 @@ class Claiming:
 class Leading:
     """The job is run under ``token``, the one of the last start of a leading driver.
 
-    ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile.
+    ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile. ``request``: what was
+    asked of the job, while the leader is at it. ``writes``: its gate has been opened, or its driver is about to start again.
+    ``suspends``: the document is being told that the job is SUSPENDED, and may say so already. ``drains``: the same of DRAINING, which cannot
+    be taken back.
     """
 
     grant: Grant
     token: Token
     reloaded: bool = False
+    request: Request | None = None
+    writes: bool = True
+    suspends: bool = False
+    drains: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The job is SUSPENDED: no replica leads it, and this one has no driver until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +68,7 @@ class Ended:
     """Nothing is decided any more."""
 
 
-Leadership = Standby | Claiming | Leading | HandingOver | Stopping | Ended
+Leadership = Standby | Claiming | Leading | Suspended | HandingOver | Stopping | Ended
 
 
 def token_of(leadership: Leadership) -> Token | None:
@@ -64,11 +78,9 @@ def token_of(leadership: Leadership) -> Token | None:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What does not change while a process lives. Delays and windows in seconds."""
+    """What does not change while a process lives."""
 
-    restart_attempts: int
-    restart_delay: float
-    restart_window: float
+    restart: Restart
     #: Executors are pods, which outlive a leader.
     clears_executors: bool = False
 
@@ -78,7 +90,7 @@ class State:
     """``driver``: the number of the driver that runs, ``None`` while none does; ``started``: how many were started so far.
 
     ``last_token``: that of the last start of a leading driver. ``standby_failures``: ends of a standby's drivers, since one has
-    rehearsed.
+    rehearsed. ``taken_up``: the id of the last request that this replica has begun to carry out.
     """
 
     rules: Rules
@@ -87,6 +99,11 @@ class State:
     started: int = 0
     last_token: Token = NONE
     standby_failures: int = 0
+    taken_up: str = ""
 
     def now(self, leadership: Leadership) -> State:
         return replace(self, leadership=leadership)
+
+    def with_next_driver(self) -> State:
+        number = self.started + 1
+        return replace(self, driver=number, started=number)

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from understudy.clock import HostClock
+from understudy.election.commands import Grant
 from understudy.election.elector import Elector
-from understudy.election.facts import Grant
 from understudy.errors import (
     CheckpointLost,
     DocumentEmptied,
@@ -23,16 +23,17 @@ from understudy.errors import (
     DocumentTooLarge,
     DocumentUnreadable,
     JobFailed,
+    JobSuspended,
     ProcessesRemain,
     UnderstudyError,
 )
 from understudy.events import Log
 from understudy.ha.generation import Generation, Superseded
-from understudy.ha.job import JobStore
+from understudy.ha.job import Status
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
-from understudy.ha.runs import UnderWay
 from understudy.ha.services import HighAvailabilityServices
-from understudy.protocol.messages import Message, Suspended
+from understudy.protocol.messages import Message, Quiesced
 from understudy.protocol.token import Token
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.command_executor import CommandExecutor, ProcessEnd
@@ -43,7 +44,7 @@ from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.driver_reports import DriverReports
 from understudy.supervisor.driver_slot import DriverSlot
 from understudy.supervisor.health import FenceCounts, Health
-from understudy.supervisor.hosts import Host
+from understudy.supervisor.hosts import EvidenceListener, Host
 from understudy.supervisor.inputs import (
     DriverExited,
     DriverMessage,
@@ -59,12 +60,13 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.membership import Membership
+from understudy.supervisor.results import results_of
 from understudy.supervisor.root_tasks import RootTasks, internal
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_schedule import StandbySchedule
 from understudy.supervisor.standby_staleness import StandbyStaleness
 from understudy.supervisor.state import Leadership, Rules, State, token_of
-from understudy.supervisor.watchers import Watchers
+from understudy.supervisor.watchers import Watchers, job_changed
 
 #: The same again would end the same: another replica may lead, and a person has to look.
 _FATAL = (DocumentUnreadable, DocumentEmptied, DocumentTooLarge, CheckpointLost)
@@ -83,24 +85,19 @@ class Supervisor:
     ) -> None:
         self._settings, self._services, self._host, self._log = settings, services, host, log
         clock = host.clock
-        rules = Rules(
-            settings.restart_attempts, settings.restart_delay, settings.restart_window, host.native is not None
-        )
-        self._state = State(rules)
+        self._state = State(Rules(settings.restart, clears_executors=host.native is not None))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
         self._generation = Generation(host.revision, settings.digest, host.workload)
         self._jobs = JobStore(
             services.documents, settings.names.job_document, settings.job, str(settings.script), host.unique
         )
         self._replicas = ReplicaStore(services.documents, settings.names.replicas)
+        self._results = results_of(services, settings, self._jobs, self._replicas, log)
         self._claims = self._make_claims()
         self._elector = self._make_elector(clock)
         self._evidence = host.evidence(
             self._replicas,
-            self._leader_elsewhere,
-            on_leader_dead=self._leader_died,
-            on_own_pod_deleted=self._stop,
-            on_leader_pod_deleted=self._leader_pod_deleted,
+            EvidenceListener(self._leader_elsewhere, self._leader_died, self._stop, self._leader_pod_deleted),
         )
         self.health = Health(
             clock,
@@ -128,7 +125,7 @@ class Supervisor:
         )
 
     def _make_claims(self) -> JobClaims:
-        host, stored = self._host, self._services.floor
+        host, stored = self._host, self._services.claims
         return JobClaims(
             self._settings,
             host.holder,
@@ -138,6 +135,7 @@ class Supervisor:
             self._root_unread,
             host.clock.wall,
             host.unique,
+            self._results,
         )
 
     def _make_elector(self, clock: HostClock) -> Elector:
@@ -150,7 +148,7 @@ class Supervisor:
             clock,
             self,
             self._log,
-            floor=self._highest_epoch,
+            min_epoch=self._highest_epoch,
             generation=settings.digest,
             lock_kind=settings.lock_kind,
             workload=self._host.workload,
@@ -176,7 +174,7 @@ class Supervisor:
             on_exit=self._driver_exited,
             follow=self.health.fence.follow,
         )
-        staleness = StandbyStaleness(settings.standby_max_age, settings.submit, host.mounts, clock, host.chance)
+        staleness = StandbyStaleness(settings.standby.max_age, settings.submit, host.mounts, clock, host.chance)
         reports = DriverReports(
             settings,
             self._jobs,
@@ -230,7 +228,7 @@ class Supervisor:
     async def run(self) -> int:
         """Until the job ends or this replica is told to stop; the process's exit code."""
         try:
-            return await self._tasks.guard(self._serve())
+            return await self._tasks.guard(self._serve_to_the_end())
         except UnderstudyError as error:
             await self._give_up(error)
             raise
@@ -246,23 +244,34 @@ class Supervisor:
             await self._host.close()
             await self._services.close()
 
+    async def _serve_to_the_end(self) -> int:
+        code = await self._serve()
+        if self._execute.ended is not None and self._results is not None:
+            await self._execute.reap()  # a standby's driver has nothing to wait for
+            await self._results.settle(self._execute.ended, self.told_to_stop)
+        return code
+
     async def _serve(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, self._stop, number.name)
         await self._replicas.join(self._settings.job)
         await self._watchers.refuse_foreign_lock()
+        if self._results is not None and (over := await self._results.recall()):
+            self.health.finished(over)
+            return 0
         job = await self._jobs.read()
         if job is not None and job.over_for(self._settings.run_id):
             return self._execute.end_as(job).code
         if job is not None:
             self._generation = self._generation.numbered(job.understood(self._jobs.name).generation)
         await self._execute.reports.publish()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop, number.name)
         self._tasks.need("the elector", self._elector.run)
         self._tasks.watch("the watch for evidence", self._evidence.run)
         self._tasks.watch("the note of commits", self._execute.reports.note_commits)
         self._watchers.start()
-        if job is not None and isinstance(job.part_of(self._settings.run_id), UnderWay):
+        if job is not None and job.status is Status.SUSPENDED and not job.warm:
+            self._inbox.put_nowait(job_changed(job, self._settings.run_id))
+        elif job is not None and job.other_run_than(self._settings.run_id):
             self._watchers.look_for_another_run()
         else:
             await self._execute.execute(StartStandby())
@@ -332,8 +341,8 @@ class Supervisor:
         return (self._execute.driver or 0) if process is self._execute.slot.process else 0
 
     def _driver_says(self, process: DriverProcess, message: Message) -> None:
-        if isinstance(message, Suspended):  # a command waits for it, and so it cannot come through the inbox
-            self._execute.suspended.set()
+        if isinstance(message, Quiesced):  # a command waits for it, and so it cannot come through the inbox
+            self._execute.quiesced.set()
         else:
             self._inbox.put_nowait(DriverMessage(self._number_of(process), message))
 
@@ -346,7 +355,7 @@ class Supervisor:
     # --- what is seen of others ---------------------------------------------------------------------------------
 
     def _stop(self, why: str) -> None:
-        """The elector hears it at once: whatever the inbox is waiting for now, this process takes no lock any more."""
+        """Tell the elector at once: even while the inbox is busy, this process takes no lock any more."""
         # guard: stop-is-heard-at-once
         self._elector.stop()
         self.told_to_stop.set()
@@ -377,6 +386,12 @@ class Supervisor:
             # A rollback gives the pods that still run its code new numbers.
             revision = await self._host.look_up_revision()
             self._generation = replace(self._generation, number=max(revision, self._generation.number))
+            raise
+        except JobSuspended:
+            if (
+                not self.health.suspended or self.health.driver_since is not None
+            ):  # else that is known, and has been dealt with
+                self._watchers.look_at_job()
             raise
         except JobFailed:
             job = await self._jobs.read()

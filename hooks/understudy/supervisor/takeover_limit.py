@@ -1,4 +1,4 @@
-"""A takeover that does not come to its queries is a failure, whatever it waits for: its driver is ended, and another one begins."""
+"""Ends a takeover that does not start its queries in time, no matter why: its driver is killed, and another begins."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from understudy.election.facts import ElectionView
+from understudy.election.state import ElectionView
 from understudy.errors import AccessDenied, DocumentError, ServerUnreachable
 from understudy.events import Log
 

@@ -46,7 +46,7 @@ class OwnDirectory:
 def sweep(parent: Path) -> None:
     """Remove what processes that are gone have left below ``parent``."""
     for path in parent.glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # somebody's, or gone
+        with suppress(OSError):  # in use, or gone
             lock = _locked(path)
             shutil.rmtree(path, ignore_errors=True)
             os.close(lock)

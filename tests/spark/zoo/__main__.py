@@ -2,6 +2,7 @@
 
 python -m tests.spark.zoo --kills 20               all of them, and build/zoo/report.json
 python -m tests.spark.zoo --kills 2 udfs upsert    some, whose lines in that report are replaced
+python -m tests.spark.zoo --stops 20               those with state, suspended and resumed, and drained: build/zoo/stops.json
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE, Exhibit
 from tests.spark.zoo.report import PLACE, Report
+from tests.spark.zoo.stops import STATEFUL, StopTrial
 from tests.spark.zoo.trial import Failed, Outcome, Trial
 
 
@@ -23,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.zoo")
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="some of them (all)")
     parser.add_argument("--kills", type=int, default=20, help="leaders killed per script")
+    parser.add_argument("--stops", type=int, help="in place of kills: suspensions per script, every third with a kill")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
     parser.add_argument("--out", type=Path, default=PLACE.parent)
     options = parser.parse_args()
@@ -30,14 +33,18 @@ def main() -> int:
     if unknown := set(options.scripts) - set(names):
         parser.error(f"argument SCRIPT: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     options.out.mkdir(parents=True, exist_ok=True)
-    report = Report(options.out / PLACE.name)
+    kind, times, place, usual = Trial, options.kills, PLACE.name, names
+    if options.stops is not None:
+        kind, times, place, usual = StopTrial, options.stops, "stops.json", list(STATEFUL)
+    report = Report(options.out / place)
+    wanted = options.scripts or usual
     bad = 0
     for exhibit in EXHIBITS:
-        if options.scripts and exhibit.script not in options.scripts:
+        if exhibit.script not in wanted:
             continue
         began = time.monotonic()
         try:
-            outcome = _tried(exhibit, options.out / exhibit.script, options.seed, options.kills)
+            outcome = _tried(kind, exhibit, options.out / exhibit.script, options.seed, times)
         except Failed as failed:
             sys.stdout.write(f"{exhibit.script:<22} FAILED  {failed}\n")
             sys.stdout.flush()
@@ -45,13 +52,15 @@ def main() -> int:
             bad += 1
             continue
         wrong = outcome.lost or outcome.touched or (outcome.repeated and exhibit.claim == ONCE)
-        wrong = wrong or len(outcome.kills) < options.kills or outcome.how != (exhibit.how if exhibit.asked else "")
+        wrong = wrong or len(outcome.kills) < times or outcome.how != (exhibit.how if exhibit.asked else "")
         bad += bool(wrong)
         report.keep(outcome)
         p50 = f"{statistics.median(outcome.takeovers):.2f} s" if outcome.takeovers else "–"
         how = outcome.how or (f"held at {outcome.held}" if outcome.held else "–")
         told = f"{how:<12} kills {len(outcome.kills):>3}  p50 {p50:>7}"
         rows = f"rows {outcome.rows:>6}  lost {outcome.lost}  repeated {outcome.repeated}"
+        for what, each in (("suspend", outcome.suspends), ("drain", outcome.drains)):
+            told += f"  {what} {statistics.median(each):.1f} s" if each else ""
         touched = f"  touched {outcome.touched[:3]}" if outcome.touched else ""
         took = time.monotonic() - began
         sys.stdout.write(
@@ -61,13 +70,13 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def _tried(exhibit: Exhibit, home: Path, seed: int, kills: int) -> Outcome:
+def _tried(kind: type[Trial], exhibit: Exhibit, home: Path, seed: int, kills: int) -> Outcome:
     """A script that ends by itself is run until there were ``kills`` of them, each time from the beginning. Raises ``Failed``."""
     choose = random.Random(f"{seed} {exhibit.script}")
     whole = Outcome(exhibit.script)
     while True:
         shutil.rmtree(home, ignore_errors=True)
-        outcome = Trial(exhibit, home, choose).run(kills - len(whole.kills))
+        outcome = kind(exhibit, home, choose).run(kills - len(whole.kills))
         whole.add(outcome)
         if exhibit.asked or len(whole.kills) >= kills:
             return whole

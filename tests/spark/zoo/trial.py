@@ -65,13 +65,18 @@ class Failed(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it. ``takeovers``: seconds from each kill to the first commit of a successor, in the order of ``kills``."""
+    """What came of it. ``takeovers``: seconds from each kill to the first commit of a successor, in the order of ``kills``.
+
+    ``suspends``, ``drains``: seconds that these commands took.
+    """
 
     script: str
     how: str = ""
     held: str = ""
     kills: list[str] = field(default_factory=list)
     takeovers: list[float] = field(default_factory=list)
+    suspends: list[float] = field(default_factory=list)
+    drains: list[float] = field(default_factory=list)
     rows: int = 0
     lost: int = 0
     repeated: int = 0
@@ -80,7 +85,7 @@ class Outcome:
     def add(self, other: Outcome) -> None:
         """What came of running the same script once more."""
         self.how, self.held = other.how, other.held
-        for name in ("kills", "takeovers", "rows", "lost", "repeated", "touched"):
+        for name in ("kills", "takeovers", "suspends", "drains", "rows", "lost", "repeated", "touched"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 

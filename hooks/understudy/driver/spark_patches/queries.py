@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import LISTENER, QUERY_MANAGER, STREAM_WRITER
 
+#: Seconds between two questions that are asked again.
+_LOOK = 0.1
 #: Starts the query of a writer, with the path or the table that the script gave.
 Start = Callable[[DataStreamWriter, str | None, str | None], StreamingQuery]
 
@@ -77,7 +80,7 @@ def replace_for_each(patches: PatchRegistry, gate_client: GateClient) -> None:
 
             @functools.wraps(func)
             def behind_the_gate(frame: DataFrame, batch: int) -> None:
-                with gate_client.user_code(history):
+                with gate_client.user_code(history, of_a_batch=True):
                     func(frame, batch)
 
             return stock(self, behind_the_gate)
@@ -123,10 +126,15 @@ def replace_await_any(patches: PatchRegistry, queries: QueryRegistry, recovery: 
                 queries.wait_until_declared_started()
             while True:
                 try:
-                    return stock(self, timeout)
+                    ended = stock(self, timeout)
                 except StreamingQueryException as error:
                     if not recovery.recover_any(error):
                         raise
+                    self.resetTerminated()
+                else:
+                    if not queries.drains or ended is False:
+                        return ended
+                    time.sleep(_LOOK)  # a query was stopped, to be started again
                     self.resetTerminated()
 
         return await_any

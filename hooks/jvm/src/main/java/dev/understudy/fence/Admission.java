@@ -118,6 +118,13 @@ final class Admission {
     return outcome;
   }
 
+  /** What a checkpoint is refused with whose {@code log} ends before a batch that was committed. */
+  IOException behind(String root, String log, long highest, long committed) {
+    Refusal behind = Refusal.behind(root, log, highest, committed);
+    refusal.compareAndSet(null, behind);
+    return new IOException(root + ": " + behind.what());
+  }
+
   private UnfitStoreException noted(UnfitStoreException e) {
     refusal.compareAndSet(null, Refusal.of(e));
     return e;

@@ -40,10 +40,13 @@ final class BatchHold {
     return held;
   }
 
-  /** Runs {@code begin} unless batches are held. Returns false after a short wait if they are. */
+  /**
+   * Runs {@code begin} unless batches are held, or if this one is {@code exempt}. Returns false
+   * after a short wait if they are.
+   */
   @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
-  synchronized boolean begin(Runnable begin) throws InterruptedException {
-    if (held) {
+  synchronized boolean begin(boolean exempt, Runnable begin) throws InterruptedException {
+    if (held && !exempt) {
       wait(POLL_MILLIS);
       return false;
     }

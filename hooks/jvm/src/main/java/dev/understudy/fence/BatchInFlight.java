@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.hadoop.fs.FileStatus;
 
 /**
  * Which batch of a root is in flight: from its offsets to its commit. A batch whose sink asks no
@@ -82,6 +83,15 @@ final class BatchInFlight {
     } catch (NumberFormatException e) {
       return NONE;
     }
+  }
+
+  /** The highest number among the entries of a log; {@link #NONE} if it has none. */
+  static long highest(FileStatus[] entries) {
+    long highest = NONE;
+    for (FileStatus entry : entries) {
+      highest = Math.max(highest, number(entry.getPath().getName()));
+    }
+    return highest;
   }
 
   void began(long number) {

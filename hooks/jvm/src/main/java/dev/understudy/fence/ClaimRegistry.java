@@ -34,7 +34,12 @@ final class ClaimRegistry {
       Pattern.compile(
           "(/.*)/(temporary-\\p{XDigit}{8}(?:-\\p{XDigit}{4}){3}-\\p{XDigit}{12})(?:/.*)?");
   private static final Set<String> INSIDE =
-      Set.of("offsets", "commits", "sources", "state", "_spark_metadata");
+      Set.of(
+          CommittedBatches.OFFSETS,
+          CommittedBatches.COMMITS,
+          "sources",
+          "state",
+          "_spark_metadata");
 
   /**
    * A script may write to another directory with every batch, and this process lives for months.
@@ -100,6 +105,11 @@ final class ClaimRegistry {
       byDirectory.clear(); // a nearer root than the remembered ones, perhaps
       return first == null ? made : first;
     }
+  }
+
+  /** The root whose file or log {@code path} is, if it is known by its name; else null. */
+  ClaimedDirectory known(FileSystem files, Path path) {
+    return known.get(parent(key(files, path)));
   }
 
   /** No query uses it any more. The next writer claims it again. */
@@ -222,6 +232,7 @@ final class ClaimRegistry {
     for (ClaimedDirectory root : all()) {
       ObjectNode each = json.addObject();
       each.put("root", root.key).put("token", root.token()).put("in_flight", root.inFlight.get());
+      each.put("committed", root.committed.last());
     }
   }
 

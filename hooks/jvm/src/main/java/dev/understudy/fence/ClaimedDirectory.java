@@ -7,7 +7,6 @@ import java.util.Collections;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
@@ -17,6 +16,7 @@ final class ClaimedDirectory {
 
   final String key;
   final BatchInFlight inFlight = new BatchInFlight(this::pendingBatch);
+  final CommittedBatches committed = new CommittedBatches();
 
   /** Null where the file system has no compare-and-set: such a root has the gate only. */
   private final ClaimStore store;
@@ -28,6 +28,7 @@ final class ClaimedDirectory {
   private volatile ClaimStore.Standing prepared;
   private volatile boolean takenOver;
   private volatile long admitted = -1;
+  private volatile long drainedBy = BatchInFlight.NONE;
   private final Set<String> cleared = Collections.newSetFromMap(BoundedMap.oldestFirst(CLEARED));
 
   private ClaimedDirectory(
@@ -116,6 +117,15 @@ final class ClaimedDirectory {
     }
   }
 
+  /** From now on a hold of batches lets this one begin: it drains the query. */
+  void drainWith(long batch) {
+    drainedBy = batch;
+  }
+
+  boolean drainedBy(long batch) {
+    return batch == drainedBy;
+  }
+
   void admitted(long token) {
     admitted = token;
   }
@@ -191,24 +201,20 @@ final class ClaimedDirectory {
 
   /** A batch whose offsets are logged and whose commit is not: the predecessor's, to run again. */
   private long pendingBatch() throws IOException {
-    long offsets = highest("offsets");
-    boolean pending = offsets != BatchInFlight.NONE && offsets > highest("commits");
+    long offsets = highest(CommittedBatches.OFFSETS);
+    boolean pending = offsets != BatchInFlight.NONE && offsets > highest(CommittedBatches.COMMITS);
     return pending ? offsets : BatchInFlight.NONE;
   }
 
   private long highest(String log) throws IOException {
     org.apache.hadoop.fs.Path path = new org.apache.hadoop.fs.Path(key, log);
-    long highest = BatchInFlight.NONE;
     try {
-      for (FileStatus status :
+      return BatchInFlight.highest(
           LocalFiles.isLocal(files)
               ? LocalFiles.list(files, path, each -> true)
-              : files.listStatus(path)) {
-        highest = Math.max(highest, BatchInFlight.number(status.getPath().getName()));
-      }
+              : files.listStatus(path));
     } catch (FileNotFoundException e) {
       return BatchInFlight.NONE;
     }
-    return highest;
   }
 }

@@ -37,9 +37,12 @@ public final class Fence {
     return new long[] {now.boottime(), now.monotonic()};
   }
 
-  /** As {@link #claim(String, Configuration, long)}, for a root that this job has never claimed. */
+  /**
+   * As {@link #claim(String, Configuration, long, long)}, for a root that this job has never
+   * claimed.
+   */
   public static String claim(String root, Configuration conf) throws IOException {
-    return claim(root, conf, Claims.UNRECORDED);
+    return claim(root, conf, Claims.UNRECORDED, BatchInFlight.NONE);
   }
 
   /**
@@ -48,10 +51,13 @@ public final class Fence {
    * @param conf the session's. Where Spark would find another checkpoint manager in it than the
    *     fence, nothing is claimed: a claim would be a promise that this process is about to break
    * @param recorded the token under which this job has claimed the root before; -1 if it never has
+   * @param committed a batch that this job has committed there; -1 if it is not known. A query that
+   *     finds less is refused before it runs a batch
    * @return JSON: {@code outcome} claimed, repeat or refused; {@code reason}; {@code token} and
    *     {@code holder} as they stand there
    */
-  public static String claim(String root, Configuration conf, long recorded) throws IOException {
+  public static String claim(String root, Configuration conf, long recorded, long committed)
+      throws IOException {
     String manager = conf.get(FenceSettings.MANAGER);
     if (!FenceSettings.OUR_MANAGER.equals(manager)) {
       throw new IllegalStateException(
@@ -63,7 +69,7 @@ public final class Fence {
               + manager
               + ", and what the session writes there would not pass the fence");
     }
-    return AttachedSession.require("claim", root).claim(root, conf, recorded).json();
+    return AttachedSession.require("claim", root).claim(root, conf, recorded, committed).json();
   }
 
   /**
@@ -108,6 +114,25 @@ public final class Fence {
     if (session != null) {
       session.resume();
     }
+  }
+
+  /**
+   * Returns the batch that drains the query of checkpoint {@code root}, if that is the last one its
+   * offsets have; else -1.
+   */
+  public static long drainedBy(String root, Configuration conf) throws IOException {
+    return new DrainEntry(root, conf).find();
+  }
+
+  /**
+   * Appends the entry that drains the query of checkpoint {@code root}, unless it is there. Batches
+   * must be held, and the query must not run; the next start of it runs that one batch.
+   *
+   * @return its batch; -1 for a query that has never run one, which has nothing to drain
+   * @throws IOException if a batch is in flight
+   */
+  public static long drain(String root, Configuration conf) throws IOException {
+    return new DrainEntry(root, conf).appendOnce();
   }
 
   /**

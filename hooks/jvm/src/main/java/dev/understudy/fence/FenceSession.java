@@ -3,6 +3,7 @@ package dev.understudy.fence;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -59,7 +60,8 @@ final class FenceSession {
   // ---- claims
 
   /** See {@link Fence#claim}. */
-  Claims.Outcome claim(String root, Configuration conf, long recorded) throws IOException {
+  Claims.Outcome claim(String root, Configuration conf, long recorded, long committed)
+      throws IOException {
     Path path = new Path(root);
     FileSystem files = path.getFileSystem(conf);
     Retries retries = Retries.ofClaim(settings.writeTimeoutMillis());
@@ -71,7 +73,11 @@ final class FenceSession {
               + files.getScheme()
               + "://, which has neither link(2) nor conditional PUT. Use a local disk or s3a://");
     }
-    return admission.claim(claimed, recorded, retries);
+    Claims.Outcome outcome = admission.claim(claimed, recorded, retries);
+    if (outcome.verdict().ours()) {
+      claimed.committed.mustReach(committed);
+    }
+    return outcome;
   }
 
   /** Where no standby has prepared it, this asks the store for the first time. */
@@ -141,7 +147,7 @@ final class FenceSession {
     while (!begun) {
       admit(root, "create", path, readClaim);
       try {
-        begun = hold.begin(() -> root.inFlight.began(batch));
+        begun = hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
       } catch (InterruptedException e) {
         throw Admission.interrupted(path);
       }
@@ -151,6 +157,28 @@ final class FenceSession {
   void batchEnded(ClaimedDirectory root, long batch) {
     root.inFlight.ended(batch);
     hold.ended();
+  }
+
+  /**
+   * Spark has listed a log of a checkpoint.
+   *
+   * @throws IOException if the log ends before what the job has committed; see {@link
+   *     CommittedBatches}
+   */
+  void listed(FileSystem files, Path log, FileStatus[] entries) throws IOException {
+    String name = log.getName();
+    if (!name.equals(CommittedBatches.OFFSETS) && !name.equals(CommittedBatches.COMMITS)) {
+      return;
+    }
+    ClaimedDirectory root = registry.known(files, log);
+    if (root == null) {
+      return;
+    }
+    long highest = BatchInFlight.highest(entries);
+    long missing = root.committed.listed(name, highest);
+    if (missing != BatchInFlight.NONE) {
+      throw admission.behind(root.key, name, highest, missing);
+    }
   }
 
   void landed(ClaimedDirectory root, String op, String path) {
@@ -171,6 +199,18 @@ final class FenceSession {
   }
 
   // ---- for the supervisor
+
+  /**
+   * From now on the hold of batches lets this one of {@code root} begin: it drains the query.
+   *
+   * @throws IllegalStateException if batches are not held
+   */
+  void drainWith(String root, Configuration conf, long batch) throws IOException {
+    if (!hold.held()) {
+      throw new IllegalStateException(root + ": batches are not held");
+    }
+    named(root, conf).drainWith(batch);
+  }
 
   boolean quiesce(long timeoutMillis) throws InterruptedException {
     return hold.hold(timeoutMillis, registry::anyInFlight);

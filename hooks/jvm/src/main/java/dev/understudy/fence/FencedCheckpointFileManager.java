@@ -58,7 +58,15 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
   @Override
   public FileStatus[] list(Path target, PathFilter filter) {
-    return Sneaky.call(() -> checkpoint.list(target, filter));
+    return Sneaky.call(
+        () -> {
+          FileStatus[] found = checkpoint.list(target, filter);
+          FenceSession session = SparkRole.onDriver() ? AttachedSession.orNull() : null;
+          if (session != null) {
+            session.listed(files, target, found);
+          }
+          return found;
+        });
   }
 
   @Override

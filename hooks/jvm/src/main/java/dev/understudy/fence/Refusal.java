@@ -17,6 +17,12 @@ record Refusal(String kind, String where, String what) {
     return new Refusal("foreign", root, "it is claimed by " + owner);
   }
 
+  static Refusal behind(String root, String log, long highest, long committed) {
+    String last = highest == BatchInFlight.NONE ? "has no entry" : "ends with batch " + highest;
+    return new Refusal(
+        "behind", root, log + " " + last + ", and this job has committed batch " + committed);
+  }
+
   static Refusal of(UnfitStoreException e) {
     return new Refusal("unfit", e.bucket(), e.getMessage());
   }

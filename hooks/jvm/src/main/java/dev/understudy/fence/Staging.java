@@ -14,9 +14,9 @@ import java.util.UUID;
  * _understudy/staging-<JVM>} below the sink, on local disks. Readers pass over it, as its name
  * begins with an underscore.
  *
- * <p>Whoever claims the sink deletes the directories of all other JVMs. So a predecessor that was
+ * <p>A JVM that claims the sink deletes the directories of all other JVMs. A predecessor that was
  * let through before the claim and frozen before link(2) finds nothing to publish when it thaws.
- * What it writes there afterwards stays unpublished, and goes with the next claim.
+ * What it writes there afterwards stays unpublished, and the next claim deletes it.
  */
 final class Staging {
   private static final String PREFIX = "staging-";

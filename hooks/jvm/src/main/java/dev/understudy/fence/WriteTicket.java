@@ -25,8 +25,8 @@ record WriteTicket(
             files,
             target,
             conf,
-            log.equals("offsets") ? batch : BatchInFlight.NONE,
-            log.equals("commits") ? batch : BatchInFlight.NONE);
+            log.equals(CommittedBatches.OFFSETS) ? batch : BatchInFlight.NONE,
+            log.equals(CommittedBatches.COMMITS) ? batch : BatchInFlight.NONE);
     ticket.beforeOpen();
     return ticket;
   }
@@ -75,6 +75,7 @@ record WriteTicket(
     }
     session.landed(root, "publish", path);
     if (endsBatch != BatchInFlight.NONE) {
+      root.committed.landed(endsBatch);
       session.batchEnded(root, endsBatch);
     }
   }

@@ -210,7 +210,8 @@ class FenceSessionTest {
     Claims.claim(new LocalClaims(checkpoint()), null, theirs, () -> true);
     assertEquals("", session.refusal());
 
-    Claims.Outcome outcome = session.claim(checkpoint().toString(), conf, Claims.UNRECORDED);
+    Claims.Outcome outcome =
+        session.claim(checkpoint().toString(), conf, Claims.UNRECORDED, BatchInFlight.NONE);
 
     assertEquals(Claims.Verdict.OTHER_JOB, outcome.verdict());
     assertTrue(session.refusal().contains("\"kind\":\"foreign\""));
@@ -220,7 +221,7 @@ class FenceSessionTest {
   @Test
   void aHeldBatchDoesNotBeginBeforeItIsReleased() throws Exception {
     gate.write(Gate.State.OPEN, TOKEN);
-    session.claim(checkpoint().toString(), conf, Claims.UNRECORDED);
+    session.claim(checkpoint().toString(), conf, Claims.UNRECORDED, BatchInFlight.NONE);
     assertTrue(session.quiesce(1_000));
 
     CompletableFuture<Void> pending =
@@ -234,10 +235,30 @@ class FenceSessionTest {
   }
 
   @Test
+  void ofBatchesThatAreHeldTheOneThatDrainsBegins() throws Exception {
+    gate.write(Gate.State.OPEN, TOKEN);
+    String path = checkpoint().toString();
+    session.claim(path, conf, Claims.UNRECORDED, BatchInFlight.NONE);
+    assertThrows(IllegalStateException.class, () -> session.drainWith(path, conf, 3));
+    assertTrue(session.quiesce(1_000));
+    session.drainWith(path, conf, 3);
+
+    session.admitBatch(root, 3, path + "/offsets/3", true);
+    assertEquals(3, root.inFlight.get());
+    session.batchEnded(root, 3);
+    CompletableFuture<Void> next =
+        CompletableFuture.runAsync(
+            () -> Sneaky.run(() -> session.admitBatch(root, 4, path + "/offsets/4", true)));
+    waits(next);
+    session.resume();
+    next.get(10, TimeUnit.SECONDS);
+  }
+
+  @Test
   void aBatchInFlightIsWaitedForUpToTheTimeOut() throws Exception {
     gate.write(Gate.State.OPEN, TOKEN);
     String path = checkpoint().toString();
-    session.claim(path, conf, Claims.UNRECORDED);
+    session.claim(path, conf, Claims.UNRECORDED, BatchInFlight.NONE);
     root =
         session.rootOf(
             FileSystem.getLocal(conf),
@@ -266,7 +287,7 @@ class FenceSessionTest {
                 elsewhere.resolve("fence.jsonl").toString(),
                 1_000));
 
-    other.claim(checkpoint().toString(), conf, Claims.UNRECORDED);
+    other.claim(checkpoint().toString(), conf, Claims.UNRECORDED, BatchInFlight.NONE);
 
     assertThrows(LeadershipLostException.class, this::admit);
   }

@@ -1,8 +1,8 @@
 """Blocking calls with a time-out.
 
-Not ``asyncio.to_thread``: its pool has a handful of threads, a disk that hangs would use them all up, and the interpreter
-joins them at exit. Here a call that hangs costs one daemon thread and keeps nobody from leaving. Nobody can take a system call
-back, so a call that timed out *may still have its effect later*.
+Not ``asyncio.to_thread``: its pool has a handful of threads, a disk that hangs would use them all up, and the
+interpreter joins them at exit. Here a call that hangs costs one daemon thread and does not delay the exit. A system
+call cannot be taken back, so a call that timed out *may still have its effect later*.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Threads:
             try:
                 loop.call_soon_threadsafe(tell, result, failure)
             except RuntimeError:
-                return  # the loop is closed: nobody waits for this answer any more
+                return  # the loop is closed: nothing waits for this answer any more
 
         with self.guard:
             if self.running >= _MOST_HANGING:

@@ -1,0 +1,78 @@
+"""The job of a cluster id, for commands that change it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from understudy.cli.where import Stores
+from understudy.errors import JobNotBegun, SettingsError
+from understudy.protocol.names import job_document_of, replicas_of
+
+if TYPE_CHECKING:
+    from understudy.ha.job import Job
+    from understudy.ha.job_store import JobStore
+    from understudy.ha.replicas import ReplicaStore
+
+
+#: Seconds between two looks at the job while something is waited for.
+LOOK = 0.2
+#: The longest that may be waited for: a day, in seconds.
+LONGEST = 86_400.0
+
+
+def check_timeout(seconds: float) -> None:
+    """Raises ``SettingsError`` unless ``seconds`` is above 0 and at most ``LONGEST``."""
+    if not 0 < seconds <= LONGEST:
+        raise SettingsError(f"{seconds:g} is no number of seconds up to a day", where="--timeout", remedy="Give one")
+
+
+def tell_done(job: str, action: str, text: str, *, as_json: bool) -> None:
+    body = {"job": job, "action": action, "result": "done", "text": text}
+    sys.stdout.write(f"{json.dumps(body) if as_json else f'{job} {text}'}\n")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOf:
+    """``known``: the job as it was found; ``None`` where its record is gone. ``here`` names it in words."""
+
+    jobs: JobStore
+    replicas: ReplicaStore
+    known: Job | None
+    here: str
+
+    @classmethod
+    async def cluster(cls, stores: Stores, what: str) -> JobOf:
+        """``what`` cannot be done to a job that has never run.
+
+        Raises:
+            JobNotBegun: no replica has ever run, or ever led, in this cluster.
+        """
+        from understudy.ha.replicas import ReplicaStore
+
+        replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
+        name = await replicas.job()
+        if name is None:
+            raise JobNotBegun(
+                f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
+                where="--cluster-id",
+                remedy=f"There is nothing to {what}: start it with understudy run",
+            )
+        found = await cls.named(stores, replicas, name)
+        if found.known is None and not await replicas.begun():
+            raise JobNotBegun(
+                f"no replica has ever led job {name} of cluster {stores.cluster} {stores.place}",
+                where="--cluster-id",
+                remedy=f"There is nothing to {what}: its replicas begin it as soon as one of them leads",
+            )
+        return found
+
+    @classmethod
+    async def named(cls, stores: Stores, replicas: ReplicaStore, name: str) -> JobOf:
+        """Also one that no replica has led."""
+        from understudy.ha.job_store import JobStore
+
+        jobs = JobStore(stores.documents, job_document_of(stores.cluster, name), name, script="")
+        return cls(jobs, replicas, await jobs.read(), f"job {name} of cluster {stores.cluster} {stores.place}")

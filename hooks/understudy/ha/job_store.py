@@ -1,0 +1,389 @@
+"""One job's document in its store: read as a whole, written only under a token and by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+
+from understudy.documents.model import Conflict, DocumentStore, Unknown, Written
+from understudy.documents.nonce import unique
+from understudy.documents.settle import settle
+from understudy.errors import DocumentEmptied, DocumentError, DocumentTooLarge, LeadershipLost, RequestRefused
+from understudy.fencing.claim import is_new
+from understudy.ha import ownership
+from understudy.ha.checkpoints import Checkpoint
+from understudy.ha.generation import Generation
+from understudy.ha.job import ENTRY, RESTORE, Job, Status, content, stored_record
+from understudy.ha.requests import Action, Pause, Request, Requests, Result
+from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Runs, UnderWay, named
+from understudy.protocol.token import HIGHEST, NONE, Token
+from understudy.redaction import presentable
+
+#: Others write this document too (an outgoing leader); so many lost races in a row are no race any more.
+_TRIES = 16
+_LAST_ATTEMPT = (1 << 32) - 1
+
+_NEW_RUN = "Nothing of it runs again; a new run begins with understudy run --run-id and a new id"
+#: What can be done with a job that has no leader, by its status.
+_REMEDIES = {
+    Status.SUSPENDED: "understudy resume lets it go on, and understudy cancel ends it",
+    Status.FAILED: "Fix the cause, then understudy resume lets it run again",
+    Status.FINISHED: _NEW_RUN,
+    Status.CANCELED: _NEW_RUN,
+}
+
+#: Asked for the highest epoch known outside the job's document; 0 says that no replica has ever led this job.
+MinEpoch = Callable[[], Awaitable[int]]
+
+
+class JobStore:
+    """One job's document. Every write first checks the token that is there: a writer with a lower token has lost."""
+
+    def __init__(
+        self, store: DocumentStore, name: str, job: str, script: str, unique: Callable[[], str] = unique
+    ) -> None:
+        self._store = store
+        self._unique = unique
+        self.name = name
+        self._job = job
+        self._script = script
+
+    async def read(self) -> Job | None:
+        """The job as it stands, linearizable; ``None`` before its first grant."""
+        document = await self._store.read(self.name)
+        ownership.refuse_foreign(document, ENTRY)
+        return None if document is None or document.buried else self._checked(Job.of(document))
+
+    async def begin_attempt(
+        self,
+        epoch: int,
+        holder: str,
+        min_epoch: MinEpoch,
+        generation: Generation,
+        above: Token = NONE,
+        *,
+        came_up: bool = True,
+        run: str = "",
+        now: float = 0.0,
+    ) -> Job:
+        """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
+
+        ``above`` is the last token the caller had: a document that was restored from a backup may have forgotten it.
+        ``came_up``: the caller's script has been seen to start. If not, its generation is noted as the one that led only by
+        ``led``, once it has: code that does not start must not keep the code before it from leading.
+
+        Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
+
+        ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
+        asks ``over_for``. Another run begins with its failures forgotten. ``min_epoch`` is asked for a missing document, which is
+        a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
+        repeat it. A job that is SUSPENDED stays as it is for every run.
+        """
+
+        def next_attempt(job: Job) -> Job:
+            part = job.part_of(run)
+            # guard: ended-job-stays-ended
+            if isinstance(part, Over):
+                return job
+            # guard: suspended-job-stays-suspended
+            if job.kept_from(run):
+                return job
+            generation.check(job.generation)
+            last = max(job.token, above)
+            # guard: attempt-per-start
+            token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
+            leads = generation if came_up or job.token == NONE else job.generation
+            led = replace(job, token=token, holder=holder, script=self._script, generation=leads)
+            led = replace(led, requests=_handed_over(job, holder, now))
+            match part:
+                case Joins() if job.token == NONE:
+                    return replace(led, runs=Runs(run, now, int(token)))
+                case Joins():
+                    return replace(led, runs=named(job.runs, run))
+                case Begins() | UnderWay():
+                    ended = job.status.value if job.status.terminal else SUPERSEDED
+                    runs = job.runs.next(run, ended, int(token), now)
+                    # what was asked of the run before is nothing that this one was asked
+                    requests = led.requests.answered(Result.REFUSED, f"the run has ended as {ended}", now)
+                    led = replace(led, checkpoints=job.checkpoints.drain_ends())
+                    return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs, requests=requests)
+
+        # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
+        return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, min_epoch)
+
+    async def led(self, token: Token, generation: Generation) -> Job:
+        """Note that the script of ``generation`` has come up under ``token``: older generations never lead again."""
+        return await self._update(token, lambda job: replace(job, generation=generation))
+
+    async def serving(self, token: Token, now: float, found: Collection[Checkpoint] = ()) -> Job:
+        return await self._update(token, lambda job: replace(_with(job, found), serving=token, committed_at=now))
+
+    async def committed(self, token: Token, now: float, found: Collection[Checkpoint] = ()) -> Job:
+        return await self._update(token, lambda job: replace(_with(job, found), committed_at=now))
+
+    async def claims(self, token: Token, roots: tuple[str, ...]) -> Job:
+        """Note that ``token`` holds ``roots``, all of them; those of the token before it stay, and older ones drop out."""
+
+        def with_roots(job: Job) -> Job:
+            claimed = job.claimed.held(token, roots)
+            return replace(job, claimed=claimed, roots=claimed.all)
+
+        return await self._update(token, with_roots)
+
+    async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
+        """Count one failure; those older than ``window`` seconds are forgotten.
+
+        Where a reason does not fit into the document any more, the failure is counted without it.
+        """
+
+        def counted(job: Job, why: str) -> Job:
+            return replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=why)
+
+        try:
+            return await self._update(token, lambda job: counted(job, presentable(reason)))
+        except DocumentTooLarge:
+            return await self._update(token, lambda job: counted(job, ""))
+
+    async def end(
+        self, token: Token, status: Status, reason: str, now: float = 0.0, found: Collection[Checkpoint] = ()
+    ) -> Job:
+        """The job as it is then, ended at ``now`` (s since 1970).
+
+        RUNNING if the job was resumed before we knew whether our FAILED had landed.
+        """
+
+        def ended(job: Job, why: str) -> Job:
+            # a leader counts a failure before it ends the job as FAILED; only `resume` forgets failures
+            resumed = status is Status.FAILED and not job.failures
+            if resumed or job.status is status:  # or the answer to an earlier try was lost
+                return job
+            asked = job.requests.under_way
+            asked_for = {Status.CANCELED: Action.CANCEL}
+            if job.status is Status.DRAINING:
+                asked_for[Status.FINISHED] = Action.DRAIN
+            undone = Result.FAILED if job.status is Status.DRAINING else Result.REFUSED
+            done = asked is not None and asked.action == asked_for.get(status)
+            requests = job.requests.answered(Result.DONE if done else undone, f"the job is {status}", now)
+            over = replace(job.runs, ended=now)
+            known = _with(job, found).checkpoints
+            # one that has FAILED is drained on, once it is resumed
+            known = known if status is Status.FAILED else known.drain_ends()
+            return replace(job, status=status, reason=why, runs=over, requests=requests, checkpoints=known)
+
+        try:
+            return await self._update(token, lambda job: ended(job, presentable(reason)))
+        except DocumentTooLarge:
+            return await self._update(token, lambda job: ended(job, ""))
+
+    async def suspend(
+        self,
+        token: Token,
+        request: str,
+        now: float,
+        found: Collection[Checkpoint] = (),
+        *,
+        between_batches: bool = True,
+    ) -> Job:
+        """SUSPENDED, and ``request`` answered, in one write. Unchanged where the request was withdrawn meanwhile.
+
+        ``between_batches``: it is known that no batch was left in the middle, so this is a boundary, which gets a number.
+        """
+
+        def suspended(job: Job) -> Job:
+            # guard: withdrawn-request-changes-nothing
+            if not job.requests.is_under_way(request):
+                return job
+            text = "a batch that was left in the middle is run again when it is resumed"
+            if between_batches:
+                job = _with(job, found)
+                job = replace(job, checkpoints=job.checkpoints.numbered())
+                number = job.checkpoints.counter
+                text = "between two batches" + ("" if number is None else f": boundary {number}")
+            requests = job.requests.answered(Result.DONE, f"the job is SUSPENDED; {text}", now)
+            return replace(job, status=Status.SUSPENDED, requests=requests)
+
+        return await self._update(token, suspended)
+
+    async def drain(
+        self, token: Token, request: str, roots: Collection[str], found: Collection[Checkpoint] = ()
+    ) -> Job:
+        """DRAINING: from here on ``roots`` are only drained, whichever replica leads. Unchanged where the request was withdrawn meanwhile.
+
+        The boundary at which the job stands still gets a number.
+        """
+
+        def draining(job: Job) -> Job:
+            # guard: withdrawn-drain-changes-nothing
+            if job.status is Status.DRAINING or not job.requests.is_under_way(request):
+                return job
+            marked = _with(job, found).checkpoints.drain_begins(roots).numbered()
+            return replace(job, status=Status.DRAINING, checkpoints=marked)
+
+        return await self._update(token, draining)
+
+    async def answer(self, token: Token, request: str, result: Result, text: str, now: float) -> Job:
+        """Say what has come of ``request``. Unchanged where it is answered already."""
+
+        def answered(job: Job) -> Job:
+            if not job.requests.is_under_way(request):
+                return job
+            return replace(job, requests=job.requests.answered(result, presentable(text), now))
+
+        return await self._update(token, answered)
+
+    async def ask(self, request: Request) -> Job:
+        """Put ``request`` into the document; the job as it is then. Not a leader's call.
+
+        To cancel a job overrides any other request. A job that is SUSPENDED has no leader, so it is canceled here.
+
+        Raises ``RequestRefused``, and nothing is changed: another request is under way, or the job's status rules it out.
+        """
+
+        def asked(job: Job) -> Job:
+            if job.requests.request is not None and job.requests.request.id == request.id:
+                return job  # the answer to the first try was lost
+            cancels = request.action == Action.CANCEL
+            if job.status.terminal or (job.status is Status.SUSPENDED and not cancels):
+                raise RequestRefused(
+                    f"job {job.job} is {job.status}", where=request.action, remedy=_REMEDIES[job.status]
+                )
+            under_way = job.requests.under_way
+            if under_way is not None and (not cancels or under_way.action == request.action):
+                raise RequestRefused(
+                    f"another request is under way: {under_way.action or 'one that cannot be read'} ({under_way.id})",
+                    where=request.action,
+                    remedy="Wait for its answer; understudy cancel overrides it, and understudy resume withdraws it",
+                )
+            requests = replace(job.requests, request=request)
+            if job.status is not Status.SUSPENDED:
+                return replace(job, requests=requests)
+            answered = requests.answered(Result.DONE, f"the job is {Status.CANCELED}", request.at)
+            reason = f"canceled by {request.by}, while it was suspended"
+            ended = replace(job.runs, ended=request.at)
+            return replace(job, status=Status.CANCELED, reason=reason, runs=ended, requests=answered)
+
+        return await self._update(HIGHEST, asked)
+
+    async def pause(self, by: str, now: float) -> Job:
+        """Keep standbys from taking over until ``unpause``. The job as it was found. Not a leader's call."""
+        return await self._set_pause(Pause(by, now))
+
+    async def unpause(self) -> Job:
+        """The job as it was found. Not a leader's call."""
+        return await self._set_pause(None)
+
+    async def _set_pause(self, wanted: Pause | None) -> Job:
+        found: list[Job] = []
+
+        def changed(job: Job) -> Job:
+            found.append(job)
+            if wanted is not None and job.status.terminal:
+                raise RequestRefused(f"job {job.job} is {job.status}", where="pause", remedy=_REMEDIES[job.status])
+            if (job.requests.paused is None) == (wanted is None):
+                return job
+            return replace(job, requests=replace(job.requests, paused=wanted))
+
+        await self._update(HIGHEST, changed)
+        return found[-1]
+
+    async def begin_suspended(self) -> Job:
+        """SUSPENDED before the first leader: replicas that are started stay idle until it is resumed. The job as it is then.
+
+        A job that has had a leader stays as it is. Not a leader's call. The caller knows that no leader has ever been there, for the
+        record of a job that is gone would be begun again.
+        """
+
+        def suspended(job: Job) -> Job:
+            never_led = job.token == NONE and job.status is Status.RUNNING
+            return replace(job, status=Status.SUSPENDED) if never_led else job
+
+        return await self._update(HIGHEST, suspended, _never_granted)
+
+    async def recall(self, ended: Job) -> Job:
+        """Write ``ended`` down again, which has ended for good, where its record is gone and all else with it. The job as it is then."""
+        return await self._update(HIGHEST, lambda job: ended if job.token == NONE else job, _never_granted)
+
+    async def resume(self, accepted: Collection[str] = (), now: float = 0.0) -> Job:
+        """Let a job that has FAILED or is SUSPENDED run again, under higher tokens, with its failures forgotten.
+
+        Roots that are ``accepted`` are forgotten: the next leader claims as new what stands there now, if anything does. A request
+        under way is withdrawn at ``now`` (s since 1970), but not one to cancel the job, and none that is DRAINING. A job that has FAILED
+        while it was being drained is DRAINING again.
+
+        Returns the job as it was found. Not a leader's call: such a job has no leader. Raises ``DocumentEmptied`` where a job's record
+        is gone.
+        """
+        found: list[Job] = []
+
+        def running(job: Job) -> Job:
+            found.append(job)
+            claimed = job.claimed.without(accepted)
+            left = job.checkpoints.without(accepted)
+            kept = replace(job, claimed=claimed, roots=claimed.all, checkpoints=left) if accepted else job
+            asked = job.requests.under_way
+            if asked is not None and asked.action != Action.CANCEL and job.status is not Status.DRAINING:
+                kept = replace(kept, requests=job.requests.answered(Result.WITHDRAWN, "withdrawn by resume", now))
+            if job.status not in {Status.FAILED, Status.SUSPENDED}:
+                return kept
+            drains = job.status is Status.FAILED and job.checkpoints.draining
+            status = Status.DRAINING if drains else Status.RUNNING
+            return replace(kept, status=status, failures=(), runs=replace(job.runs, ended=0.0))
+
+        await self._update(HIGHEST, running)
+        return found[-1]
+
+    async def _update(self, token: Token, change: Callable[[Job], Job], min_epoch: MinEpoch | None = None) -> Job:
+        """Read, check the token, write by compare-and-set; again while others write, until it is certain what stands there."""
+        for _ in range(_TRIES):
+            document = await self._store.read(self.name)
+            stored: dict[str, object] = {}
+            ownership.refuse_foreign(document, ENTRY)
+            if document is None or ENTRY not in document.entries:
+                if min_epoch is None or not is_new(self.name, document, await min_epoch()):
+                    raise DocumentEmptied("the job's record is gone", where=self.name, remedy=RESTORE)
+                job = Job(self._job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
+            else:
+                job = self._checked(Job.of(document)).understood(self.name)
+                stored = stored_record(document)
+            # guard: lower-token-writes-no-job
+            if job.token > token:
+                raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")
+            wanted = change(job)
+            if wanted == job:
+                return job
+            sent = content(document, stored, job, wanted, self._unique())
+            outcome = await (
+                self._store.create(self.name, sent) if document is None else self._store.replace(document, sent)
+            )
+            match await settle(self._store, self.name, document, sent, outcome, nonce_key=ENTRY):
+                case Written():
+                    return wanted
+                case Conflict():
+                    continue
+                case Unknown(cause):
+                    raise DocumentError(f"it is unknown whether it was written: {cause}", where=self.name)
+        raise DocumentError(
+            "it changed every time", where=self.name, remedy="Who else writes this document all the time?"
+        )
+
+    def _checked(self, job: Job) -> Job:
+        ownership.refuse_other_job(self.name, job.job, self._job)
+        return job
+
+
+async def _never_granted() -> int:
+    return 0
+
+
+def _with(job: Job, found: Collection[Checkpoint]) -> Job:
+    return replace(job, checkpoints=job.checkpoints.noted(found, job.roots)) if found else job
+
+
+def _handed_over(job: Job, holder: str, now: float) -> Requests:
+    """The requests of ``job`` once ``holder`` leads: another leader answers the request to hand over to it."""
+    request = job.requests.under_way
+    if request is None or request.action != Action.HAND_OVER or holder == job.holder:
+        return job.requests
+    if request.to in {"", holder}:
+        return job.requests.answered(Result.DONE, f"{holder} leads", now)
+    return job.requests.answered(Result.FAILED, f"{holder} was faster, and leads", now)

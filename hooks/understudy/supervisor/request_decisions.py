@@ -1,0 +1,221 @@
+"""What follows from a request to the job, and from what becomes of it: the part of ``lifecycle.step`` that is about requests. Pure.
+
+A leader takes up one request at a time, and each once: what it has taken up already is told again by every look at the document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from understudy.errors import IdentityConflict
+from understudy.ha.job import Status
+from understudy.ha.requests import Action, Request, Result
+from understudy.protocol.messages import Held
+from understudy.supervisor.commands import (
+    AnswerRequest,
+    ClearExecutors,
+    Command,
+    ContendNow,
+    Decision,
+    EndByHandler,
+    Fail,
+    FindReplica,
+    HoldDriver,
+    LetDriverGo,
+    NoteLeadershipLost,
+    NoteResumed,
+    NoteSuspended,
+    Publish,
+    QuiesceDriver,
+    RecordEnd,
+    RecordSuspended,
+    ReleaseLock,
+    Say,
+    StartStandby,
+    TerminateAndReap,
+)
+from understudy.supervisor.drain_decisions import draining_recorded, held_to_drain
+from understudy.supervisor.inputs import (
+    DrainingRecorded,
+    JobChanged,
+    ReplicaLookedFor,
+    RequestOverdue,
+    SuspensionRecorded,
+)
+from understudy.supervisor.state import Ended, HandingOver, Leading, Standby, State, Suspended
+
+_BOUNDARY = "it did not come to the end of a batch"
+
+
+def of_requests(
+    state: State, given: JobChanged | RequestOverdue | SuspensionRecorded | DrainingRecorded | ReplicaLookedFor
+) -> Decision:
+    match given:
+        case JobChanged():
+            return _job_changed(state, given)
+        case RequestOverdue(request):
+            leads = state.leadership
+            if isinstance(leads, Leading) and leads.request is not None and leads.request.id == request:
+                # while the document is being told, its answer decides
+                return (
+                    (state, ())
+                    if leads.suspends or leads.drains
+                    else _failed(state, f"{_BOUNDARY}, and the driver does not say why")
+                )
+            return state, ()
+        case SuspensionRecorded():
+            return _suspension_recorded(state, given)
+        case DrainingRecorded():
+            return draining_recorded(state, given)
+        case ReplicaLookedFor():
+            return _replica_looked_for(state, given)
+        case _:
+            assert_never(given)
+
+
+def _job_changed(state: State, seen: JobChanged) -> Decision:
+    match seen, state.leadership:
+        case JobChanged(Status.SUSPENDED, other_run=str(run)), Standby() | Suspended() if run:
+            error = IdentityConflict(
+                f"run {run} of this job is SUSPENDED",
+                where="--run-id",
+                remedy=f"Resume it or cancel it first; or give --run-id {run} for one more replica of it",
+            )
+            return state.now(Ended()), (Fail(error),)
+        case JobChanged(Status.SUSPENDED, warm=warm), Standby():
+            return (state, ()) if warm else suspended(state)
+        case JobChanged(Status.RUNNING | Status.DRAINING), Suspended():
+            said = Say("resumed", "the job runs again")
+            return state.now(Standby()), (said, NoteResumed(), Publish(), ContendNow(), StartStandby())
+        case JobChanged(Status.RUNNING), Standby():
+            return state, (ContendNow(),)
+        case JobChanged(Status.SUSPENDED, token=token), Leading(_, ours) if token == ours:
+            # its write has landed, and only its answer was lost
+            return _suspension_recorded(state, SuspensionRecorded(Status.SUSPENDED, seen.warm))
+        case (
+            JobChanged(_, asked),
+            Leading(
+                request=Request(action=Action.SUSPEND | Action.DRAIN, id=held), suspends=False, drains=False
+            ) as leads,
+        ):
+            if asked is not None and asked.id == held:
+                return state, ()
+            # Withdrawn or overridden. Should this look be older than the request, the next one shows it again.
+            free = replace(state, leadership=replace(leads, request=None), taken_up="")
+            after, commands = _asked(free, asked)
+            return after, (Say("request-withdrawn", "the job runs on"), LetDriverGo(), *commands)
+        case JobChanged(_, asked), Leading():
+            return _asked(state, asked)
+        case _:
+            return state, ()
+
+
+def _asked(state: State, request: Request | None) -> Decision:
+    """Between two drivers an attempt may be under way, and its token in the document already: the attempt takes up the request."""
+    if request is None or request.id == state.taken_up or state.driver is None:
+        return state, ()
+    return take_up(state, request, writes=True)
+
+
+def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision:
+    match recorded, state.leadership:
+        case SuspensionRecorded(Status.SUSPENDED, warm), Leading(_, token):
+            said = Say("suspended", "the job is SUSPENDED; understudy resume lets it go on", {"epoch": token.epoch})
+            down, commands = suspended(state, *_clear(state), ReleaseLock(None), warm=warm)
+            return down, (said, NoteLeadershipLost(), *commands)
+        case SuspensionRecorded(), Leading(writes=False, drains=False):
+            # Nothing was opened for it. Whether this replica may lead is for the next acquire to find out.
+            down, commands = suspended(state, ReleaseLock(None), warm=True)
+            return down, (Say("request-withdrawn", "the job runs on"), NoteLeadershipLost(), *commands)
+        case SuspensionRecorded(), Leading(drains=False) as leads:
+            on = state.now(replace(leads, request=None, suspends=False))
+            return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
+        case _:
+            return state, ()
+
+
+def _replica_looked_for(state: State, found: ReplicaLookedFor) -> Decision:
+    match found, state.leadership:
+        case ReplicaLookedFor(None, problem), Leading(_, token, request=Request(id=request)):
+            return _without_request(state), (AnswerRequest(token, request, Result.REFUSED, problem),)
+        case ReplicaLookedFor(holder), Leading(request=Request()):
+            over = replace(state, leadership=HandingOver(), driver=None)
+            end = (QuiesceDriver(), EndByHandler()) if state.driver is not None else ()
+            return over, (*end, TerminateAndReap(), ReleaseLock(holder))
+        case _:
+            return state, ()
+
+
+def suspended(state: State, *last: Command, warm: bool = False) -> Decision:
+    """Idle, without a driver: its memory is given back. Where the job is to stay ``warm``, the replica stands by.
+
+    ``last`` comes when no process of the driver is left.
+    """
+    if warm:
+        return replace(state, leadership=Standby(), driver=None), (TerminateAndReap(), *last, Publish(), StartStandby())
+    down = replace(state, leadership=Suspended(), driver=None)
+    return down, (TerminateAndReap(), *last, NoteSuspended(), Publish())
+
+
+def take_up(state: State, request: Request, *, writes: bool) -> Decision:
+    """Begin what ``request`` asks for. ``writes``: a driver runs behind an open gate, and may be in the middle of a batch."""
+    leads = state.leadership
+    assert isinstance(leads, Leading), "a leader takes up requests"
+    if (leads.suspends or leads.drains) and request.action != Action.CANCEL:
+        return state, ()  # what the document is being told decides first; the next look shows this one again
+    token = leads.token
+    leads = replace(leads, request=request, suspends=request.action == Action.SUSPEND and not writes)
+    state = replace(state, leadership=leads, taken_up=request.id)
+    said = Say("request", f"{request.action} is asked for by {request.by or 'no name'}", {"request": request.id})
+    match request.action:
+        case Action.CANCEL:
+            end = RecordEnd(token, Status.CANCELED, f"canceled by {request.by}")
+            return replace(state, driver=None), (said, TerminateAndReap(), *_clear(state), end)
+        case Action.SUSPEND | Action.DRAIN if writes:
+            drain = request.action == Action.DRAIN
+            return state, (said, HoldDriver(request.id, request.timeout, drain))
+        case Action.SUSPEND:
+            # A batch that an earlier driver was in the middle of is run again when the job goes on, as at a takeover.
+            return state, (said, RecordSuspended(token, request.id, between_batches=False))
+        case Action.HAND_OVER:
+            return state, (said, FindReplica(request.to))
+        case _:
+            what = f"{request.action!r} is nothing this release can do" if request.action else "it cannot be read"
+            return _without_request(state), (said, AnswerRequest(token, request.id, Result.REFUSED, what))
+
+
+def held(state: State, message: Held) -> Decision:
+    """The driver holds everything, or could not."""
+    match state.leadership:
+        case Leading(drains=True):
+            return state, ()  # it holds already
+        case Leading(_, token, request=Request(id=request) as asked) as leads if request == message.request:
+            if asked.action == Action.DRAIN and (message.refused or not message.busy):
+                return held_to_drain(state, leads, message)
+            if message.busy:
+                return _failed(state, f"{_BOUNDARY}: {message.busy}")
+            record = RecordSuspended(token, request, between_batches=message.began)
+            return state.now(replace(leads, suspends=True)), (record,)
+        case Leading() if not message.busy:
+            return state, (LetDriverGo(),)  # too late
+        case _:
+            return state, ()
+
+
+def _failed(state: State, why: str) -> Decision:
+    leads = state.leadership
+    assert isinstance(leads, Leading)
+    assert leads.request is not None
+    request = leads.request
+    text = f"{why}. It had {request.timeout:g} s. The job runs on"
+    said = Say("request-failed", text, {"request": request.id})
+    return _without_request(state), (said, LetDriverGo(), AnswerRequest(leads.token, request.id, Result.FAILED, text))
+
+
+def _without_request(state: State) -> State:
+    return state.now(replace(state.leadership, request=None)) if isinstance(state.leadership, Leading) else state
+
+
+def _clear(state: State) -> tuple[Command, ...]:
+    return (ClearExecutors(own=True),) if state.rules.clears_executors else ()

@@ -1,0 +1,86 @@
+"""The Job that brings the job to the state its stack declares: suspended before replicas change, running while they do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from infra.manifests.base import (
+    RESTRICTED_CONTAINER,
+    Manifest,
+    annotated,
+    labels,
+    lint_exempt,
+    manifest,
+)
+from infra.manifests.workload import any_pod
+from infra.settings import Settings
+from understudy.protocol.names import CLUSTER_LABEL, ENSURES_LABEL
+
+#: Seconds for the batch under way, or for queries to run again: pods of a job that has FAILED are started again within five minutes.
+#: ``pulumi up`` waits ten for a Job.
+_TIMEOUT = 480
+#: What another try may help against: a document or an API server that does not answer, and a pod that was killed or evicted.
+_TRIED_AGAIN = [4, 8, 137, 143]
+#: A Job that has failed is made again by the next ``pulumi up``, though nothing of it has changed.
+_AGAIN = {"pulumi.com/replaceUnready": "true"}
+_TRIES = 3
+_EXEMPT = {
+    "restart-policy": "A refusal is an answer, and is not tried again.",
+    "no-liveness-probe": "It asks once, and ends.",
+    "no-readiness-probe": "It asks once, and ends; it serves nothing.",
+}
+
+
+def declared_state(settings: Settings) -> Manifest | None:
+    """``None`` where the stack leaves the state to ``understudy suspend`` and ``resume``.
+
+    A Job cannot be changed. It is named for what it does, so that another state, or another image, is another Job.
+    """
+    if not settings.run.state:
+        return None
+    spec = {
+        "backoffLimit": _TRIES,
+        "podFailurePolicy": {
+            "rules": [{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": _TRIED_AGAIN}}]
+        },
+        "template": {"metadata": {"labels": _labels(settings)}, "spec": _pod(settings)},
+    }
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"{settings.job.cluster}-{settings.run.state}-{digest}"
+    exempt = dict(_EXEMPT)
+    if not settings.network.policies:
+        exempt["non-isolated-pod"] = "The stack wants no policies (understudy:networkPolicies)."
+    return annotated(lint_exempt(manifest(settings, "batch/v1", "Job", name, spec=spec), exempt), _AGAIN)
+
+
+def _labels(settings: Settings) -> dict[str, str]:
+    """Not that of replicas, which a disruption budget and evidence go by."""
+    found = labels(settings)
+    return {**{name: value for name, value in found.items() if name != CLUSTER_LABEL}, **ensures(settings)}
+
+
+def ensures(settings: Settings) -> dict[str, str]:
+    return {ENSURES_LABEL: settings.job.cluster}
+
+
+def _pod(settings: Settings) -> Manifest:
+    job = settings.job
+    words = ["ensure", settings.run.state, "--cluster-id", job.cluster, "--job-id", job.job]
+    container = {
+        "name": "ensure",
+        "image": job.image,
+        "imagePullPolicy": job.pull_policy,
+        "args": [*words, "--timeout", str(_TIMEOUT)],
+        # What came of it: `pulumi up` prints the message of a pod that failed.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": dict(RESTRICTED_CONTAINER),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    return {
+        **any_pod(settings),
+        "restartPolicy": "Never",
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+    }

@@ -1,0 +1,51 @@
+"""What a driver is made of here, in the place of pages and directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from understudy.protocol.counters import Counts
+from understudy.protocol.gate import State, View
+from understudy.protocol.token import NONE
+
+
+class Gate:
+    """A ``GateWriter`` without a page."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.view = View(State.STANDBY, NONE)
+
+    def publish(self, view: View) -> None:
+        # guard: gate-refuses-other-tokens
+        self.view.check(view)
+        self.view = view
+
+    def discard(self) -> None:
+        pass
+
+
+class NoCounters:
+    """A ``CountersPage`` on which nothing is ever counted: there is no fence."""
+
+    @classmethod
+    def create(cls, path: Path) -> NoCounters:
+        del path
+        return cls()
+
+    def read(self) -> Counts:
+        return Counts()
+
+
+class Desk:
+    """``Workspaces`` and ``Workspace`` in one: nothing here has files."""
+
+    gate, scratch = Path("gate"), Path("scratch")
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def sweep(self) -> None:
+        pass
+
+    remove = sweep

@@ -1,0 +1,204 @@
+"""``understudy result``: each way a run may stand has its exit code, from the documents and from HA storage."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Awaitable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.doubles.epochs import nothing_granted
+from understudy.blobs.filesystem import FilesystemBlobStore
+from understudy.cli.main import app
+from understudy.documents.filesystem import FilesystemDocumentStore
+from understudy.errors import (
+    DocumentUnreadable,
+    IdentityConflict,
+    JobFailed,
+    JobNotBegun,
+    JobNotEnded,
+    SettingsError,
+    UnderstudyError,
+)
+from understudy.ha.generation import Generation
+from understudy.ha.job import Status
+from understudy.ha.job_store import JobStore
+from understudy.ha.replicas import ReplicaStore
+from understudy.ha.results import JobResult, JobResultStore
+from understudy.protocol.token import Token
+
+LEADER = Token(1, 1)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> JobStore:
+    """A job whose run ``monday`` is led."""
+    documents = FilesystemDocumentStore(tmp_path / "c" / "documents", 5.0)
+    made = JobStore(documents, "c-j", "j", "job.py")
+
+    async def begin() -> None:
+        await ReplicaStore(documents, "c-replicas").join("j")
+        await made.begin_attempt(1, "a", nothing_granted, Generation(), run="monday", now=10.0)
+
+    asyncio.run(begin())
+    return made
+
+
+def result(home: Path, *words: str) -> Any:
+    return CliRunner().invoke(app, ["result", "--ha-dir", str(home), *words])
+
+
+async def awaited(work: Awaitable[object]) -> None:
+    await work
+
+
+def end(jobs: JobStore, status: Status, reason: str) -> Coroutine[Any, Any, object]:
+    async def ended() -> None:
+        if status is Status.FAILED:
+            await jobs.failed_once(LEADER, 20.0, 600.0, reason)
+        await jobs.end(LEADER, status, reason, 20.0)
+
+    return ended()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error"),
+    [
+        (Status.FINISHED, "the script ended", None),
+        (Status.CANCELED, "canceled by ann", None),
+        (Status.FAILED, "no memory", JobFailed),
+    ],
+)
+def test_of_a_run_that_has_ended(
+    jobs: JobStore, tmp_path: Path, status: Status, reason: str, error: type[UnderstudyError] | None
+) -> None:
+    asyncio.run(end(jobs, status, reason))
+    for words in ((), ("--run-id", "monday")):
+        shown = result(tmp_path, *words)
+        assert (type(shown.exception) if error else None) is error
+        assert shown.stdout == f"run monday of job j: {status}: {reason}\n"
+    body = json.loads(result(tmp_path, "--json").stdout)
+    assert body == {"job": "j", "run": "monday", "status": status, "reason": reason, "began": 10.0, "ended": 20.0}
+
+
+def test_of_a_run_that_has_not_ended(jobs: JobStore, tmp_path: Path) -> None:
+    shown = result(tmp_path)
+    assert isinstance(shown.exception, JobNotEnded)
+    assert shown.exception.exit_code == 13
+    shown = result(tmp_path, "--json", "--wait", "--timeout", "0.3")
+    assert isinstance(shown.exception, JobNotEnded)
+    assert json.loads(shown.stdout)["status"] == "RUNNING"
+
+
+def test_of_a_run_that_ends_while_it_is_waited_for(jobs: JobStore, tmp_path: Path) -> None:
+    def later() -> None:
+        time.sleep(0.3)
+        asyncio.run(end(jobs, Status.FINISHED, "the script ended"))
+
+    leader = threading.Thread(target=later)
+    leader.start()
+    shown = result(tmp_path, "--wait")
+    leader.join()
+    assert (shown.exit_code, "FINISHED" in shown.stdout) == (0, True), shown.exception
+
+
+def test_of_a_run_that_begins_while_it_is_waited_for(jobs: JobStore, tmp_path: Path) -> None:
+    async def another() -> None:
+        await end(jobs, Status.FINISHED, "the script ended")
+        await jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="tuesday", now=30.0)
+        await jobs.end(Token(2, 1), Status.FINISHED, "the script ended", 40.0)
+
+    def later() -> None:
+        time.sleep(0.3)
+        asyncio.run(another())
+
+    scheduler = threading.Thread(target=later)
+    scheduler.start()
+    shown = result(tmp_path, "--run-id", "tuesday", "--wait")
+    scheduler.join()
+    assert shown.stdout == "run tuesday of job j: FINISHED: the script ended\n", shown.exception
+
+
+def test_of_a_run_whose_place_another_one_has_taken(jobs: JobStore, tmp_path: Path) -> None:
+    asyncio.run(awaited(jobs.begin_attempt(2, "b", nothing_granted, Generation(), run="tuesday", now=30.0)))
+    shown = result(tmp_path, "--run-id", "monday")
+    assert isinstance(shown.exception, IdentityConflict)
+    assert "run monday of job j is SUPERSEDED" in str(shown.exception)
+
+
+def test_of_an_earlier_run_and_of_none(jobs: JobStore, tmp_path: Path) -> None:
+    async def another() -> None:
+        await end(jobs, Status.FINISHED, "the script ended")
+        await jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="tuesday", now=30.0)
+
+    asyncio.run(another())
+    assert result(tmp_path, "--run-id", "monday").stdout == "run monday of job j: FINISHED\n"
+    assert isinstance(result(tmp_path).exception, JobNotEnded)
+    refused = result(tmp_path, "--run-id", "sunday")
+    assert isinstance(refused.exception, SettingsError)
+    assert "There is tuesday, monday" in str(refused.exception)
+
+
+def test_of_a_job_that_never_ran(tmp_path: Path) -> None:
+    FilesystemDocumentStore(tmp_path / "c" / "documents", 5.0)
+    assert isinstance(result(tmp_path).exception, JobNotBegun)
+
+
+class TestFromHaStorage:
+    RESULT = JobResult("c", "j", "monday", "FINISHED", "the script ended", int(Token(3, 1)), 1, 10.0, 20.0)
+
+    @staticmethod
+    def stored(home: Path, *words: str) -> Any:
+        return CliRunner().invoke(app, ["result", "--ha-storage", str(home), "--job-id", "j", *words])
+
+    def test_no_document_is_asked(self, tmp_path: Path) -> None:
+        asyncio.run(JobResultStore(FilesystemBlobStore(tmp_path, 5.0), "c", "j").commit(self.RESULT))
+        for words in ((), ("--run-id", "monday")):
+            shown = self.stored(tmp_path, "--cluster-id", "c", *words)
+            assert shown.stdout == "run monday of job j: FINISHED: the script ended\n", shown.exception
+
+    @pytest.mark.parametrize(
+        ("words", "error", "says"),
+        [
+            (("--cluster-id", "c"), JobNotEnded, "c/j: there is no result. It has not FINISHED"),
+            (
+                ("--cluster-id", "c", "--run-id", "monday"),
+                JobNotEnded,
+                "there is no result of run monday",
+            ),
+            ((), SettingsError, "--cluster-id: it has to be named"),
+        ],
+    )
+    def test_what_is_not_there(self, tmp_path: Path, words: tuple[str, ...], error: type[Exception], says: str) -> None:
+        shown = self.stored(tmp_path, *words)
+        assert isinstance(shown.exception, error)
+        assert says in str(shown.exception)
+
+    def test_a_result_that_comes_while_it_is_waited_for(self, tmp_path: Path) -> None:
+        def later() -> None:
+            time.sleep(0.3)
+            asyncio.run(JobResultStore(FilesystemBlobStore(tmp_path, 5.0), "c", "j").commit(self.RESULT))
+
+        replica = threading.Thread(target=later)
+        replica.start()
+        shown = self.stored(tmp_path, "--cluster-id", "c", "--wait")
+        replica.join()
+        assert "run monday of job j: FINISHED" in shown.stdout, shown.exception
+
+    def test_what_cannot_be_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "job-results" / "c" / "j" / "monday" / "result.json"
+        path.parent.mkdir(parents=True)
+        path.write_text("{")
+        assert isinstance(self.stored(tmp_path, "--cluster-id", "c").exception, DocumentUnreadable)
+
+    @pytest.mark.parametrize("url", ["gs://b/p", "s3a://", "hdfs://n/p"])
+    def test_what_is_no_place(self, url: str) -> None:
+        shown = CliRunner().invoke(app, ["result", "--ha-storage", url, "--cluster-id", "c"])
+        assert isinstance(shown.exception, SettingsError)
+        assert shown.exception.where == "--ha-storage"

@@ -1,0 +1,188 @@
+"""What a replica decides about requests to its job, row by row, and what holds for all of these decisions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.lifecycle_table import (
+    BETWEEN_DRIVERS,
+    CLAIMING,
+    GRANT,
+    JOB,
+    LEADING,
+    NOW,
+    REQUESTS,
+    RULES,
+    STANDBY,
+    SUSPENDED,
+    TOKEN,
+    TOKENS,
+    WARM,
+    name,
+    transitions,
+)
+from understudy.ha.job import Status
+from understudy.ha.requests import Result
+from understudy.protocol.messages import Held
+from understudy.supervisor.commands import (
+    AnswerRequest,
+    OpenGate,
+    Purpose,
+    RecordSuspended,
+    StartDriver,
+    StartLeader,
+    StartStandby,
+)
+from understudy.supervisor.inputs import (
+    AttemptBegun,
+    AttemptTooLate,
+    CommandDue,
+    DriverMessage,
+    Event,
+    JobChanged,
+    LeadershipGranted,
+    Outcome,
+    ReplicaLookedFor,
+    RequestAnswered,
+    RequestOverdue,
+    RunEnded,
+    StandbyStartDue,
+    StopRequested,
+    SuspensionRecorded,
+)
+from understudy.supervisor.lifecycle import step
+from understudy.supervisor.state import Claiming, Leading, State, Suspended
+
+SUSPEND, CANCEL, HAND_OVER, UNKNOWN, _ = REQUESTS
+SUSPENDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND), 1, 1, TOKEN, taken_up=SUSPEND.id)
+RECORDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
+HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN, taken_up=HAND_OVER.id)
+IDLE = State(RULES, Suspended(), started=1)
+
+ROWS: list[tuple[State, Event | Outcome, str, str]] = [
+    # requests
+    (LEADING, JobChanged(Status.RUNNING, SUSPEND), "Leading", "Say HoldDriver"),
+    (BETWEEN_DRIVERS, JobChanged(Status.RUNNING, SUSPEND), "Leading", ""),
+    (LEADING, JobChanged(Status.RUNNING, CANCEL), "Leading", "Say TerminateAndReap ClearExecutors RecordEnd"),
+    (LEADING, JobChanged(Status.RUNNING, HAND_OVER), "Leading", "Say FindReplica"),
+    (LEADING, JobChanged(Status.RUNNING, UNKNOWN), "Leading", "Say AnswerRequest"),
+    (LEADING, JobChanged(Status.RUNNING), "Leading", ""),
+    (SUSPENDING, JobChanged(Status.RUNNING, SUSPEND), "Leading", ""),
+    (
+        SUSPENDING,
+        JobChanged(Status.RUNNING, CANCEL),
+        "Leading",
+        "Say LetDriverGo Say TerminateAndReap ClearExecutors RecordEnd",
+    ),
+    (SUSPENDING, JobChanged(Status.RUNNING), "Leading", "Say LetDriverGo"),
+    (RECORDING, JobChanged(Status.RUNNING), "Leading", ""),
+    (RECORDING, RequestOverdue(SUSPEND.id), "Leading", ""),
+    (RECORDING, JobChanged(Status.RUNNING, HAND_OVER), "Leading", ""),
+    (RECORDING, JobChanged(Status.SUSPENDED, token=TOKENS[1]), "Leading", ""),
+    (
+        RECORDING,
+        JobChanged(Status.SUSPENDED, token=TOKEN),
+        "Suspended",
+        "Say NoteLeadershipLost TerminateAndReap ClearExecutors ReleaseLock NoteSuspended Publish",
+    ),
+    (STANDBY, JobChanged(Status.RUNNING, SUSPEND), "Standby", "ContendNow"),
+    (CLAIMING, JobChanged(Status.RUNNING, SUSPEND), "Claiming", ""),
+    (SUSPENDING, DriverMessage(1, Held(SUSPEND.id, "")), "Leading", "RecordSuspended"),
+    (SUSPENDING, DriverMessage(1, Held(SUSPEND.id, "query flights")), "Leading", "Say LetDriverGo AnswerRequest"),
+    (LEADING, DriverMessage(1, Held(SUSPEND.id, "")), "Leading", "LetDriverGo"),
+    (LEADING, DriverMessage(1, Held(SUSPEND.id, "query flights")), "Leading", ""),
+    (SUSPENDING, RequestOverdue(SUSPEND.id), "Leading", "Say LetDriverGo AnswerRequest"),
+    (SUSPENDING, RequestOverdue("an earlier one"), "Leading", ""),
+    (LEADING, RequestOverdue(SUSPEND.id), "Leading", ""),
+    (
+        SUSPENDING,
+        SuspensionRecorded(Status.SUSPENDED),
+        "Suspended",
+        "Say NoteLeadershipLost TerminateAndReap ClearExecutors ReleaseLock NoteSuspended Publish",
+    ),
+    (SUSPENDING, SuspensionRecorded(Status.RUNNING), "Leading", "Say LetDriverGo"),
+    (RECORDING, CommandDue(RecordSuspended(TOKEN, SUSPEND.id, True)), "Leading", "RecordSuspended"),
+    (LEADING, CommandDue(RecordSuspended(TOKEN, SUSPEND.id, True)), "Leading", ""),
+    (
+        State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, writes=False, suspends=True), 1, 1, TOKEN),
+        SuspensionRecorded(Status.RUNNING),
+        "Standby",
+        "Say NoteLeadershipLost TerminateAndReap ReleaseLock Publish StartStandby",
+    ),
+    (LEADING, CommandDue(AnswerRequest(TOKEN, "r", Result.REFUSED, "no")), "Leading", "AnswerRequest"),
+    (LEADING, CommandDue(AnswerRequest(TOKENS[1], "r", Result.REFUSED, "no")), "Leading", "AnswerRequest"),
+    (LEADING, RequestAnswered(), "Leading", ""),
+    (
+        HANDS_OVER,
+        ReplicaLookedFor("other"),
+        "HandingOver",
+        "QuiesceDriver EndByHandler TerminateAndReap ReleaseLock",
+    ),
+    (HANDS_OVER, ReplicaLookedFor(None, "no standby has rehearsed"), "Leading", "AnswerRequest"),
+    (CLAIMING, AttemptBegun(TOKEN, Purpose.TAKEOVER, SUSPEND), "Leading", "Say RecordSuspended"),
+    (
+        CLAIMING,
+        AttemptBegun(TOKEN, Purpose.TAKEOVER, CANCEL),
+        "Leading",
+        "Say TerminateAndReap ClearExecutors RecordEnd",
+    ),
+    (
+        CLAIMING,
+        AttemptBegun(TOKEN, Purpose.TAKEOVER, HAND_OVER),
+        "Leading",
+        "ClearExecutors OpenGate Say FindReplica",
+    ),
+    (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RESTART, SUSPEND), "Leading", "Say RecordSuspended"),
+    (LEADING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, SUSPEND), "Leading", "ReclaimRoots Say HoldDriver"),
+    (SUSPENDING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, SUSPEND), "Leading", "ReclaimRoots"),
+    # a job that is SUSPENDED
+    (STANDBY, JobChanged(Status.SUSPENDED), "Suspended", "TerminateAndReap NoteSuspended Publish"),
+    (CLAIMING, AttemptTooLate(SUSPENDED), "Suspended", "TerminateAndReap ReleaseLock NoteSuspended Publish"),
+    (IDLE, JobChanged(Status.SUSPENDED), "Suspended", ""),
+    (IDLE, JobChanged(Status.RUNNING), "Standby", "Say NoteResumed Publish ContendNow StartStandby"),
+    (IDLE, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
+    (STANDBY, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
+    (
+        State(RULES, Claiming(GRANT), 1, 1, taken_up=HAND_OVER.id),
+        AttemptBegun(TOKEN, Purpose.TAKEOVER, HAND_OVER),
+        "Leading",
+        "ClearExecutors OpenGate AnswerRequest",
+    ),
+    (STANDBY, JobChanged(Status.RUNNING), "Standby", "ContendNow"),
+    (STANDBY, JobChanged(Status.SUSPENDED, warm=True), "Standby", ""),
+    (CLAIMING, AttemptTooLate(WARM), "Standby", "TerminateAndReap ReleaseLock Publish StartStandby"),
+    (
+        SUSPENDING,
+        SuspensionRecorded(Status.SUSPENDED, warm=True),
+        "Standby",
+        "Say NoteLeadershipLost TerminateAndReap ClearExecutors ReleaseLock Publish StartStandby",
+    ),
+    (IDLE, StandbyStartDue(low_priority=True), "Suspended", ""),
+    (IDLE, LeadershipGranted(GRANT), "Claiming", "Say BeginAttempt"),
+    (IDLE, RunEnded(JOB), "Ended", "Exit"),
+    (IDLE, StopRequested("SIGTERM"), "Stopping", "Say EndByHandler Exit"),
+]
+
+
+@pytest.mark.parametrize(("state", "given", "then", "does"), ROWS)
+def test_table(state: State, given: Event | Outcome, then: str, does: str) -> None:
+    after, commands = step(state, given, NOW)
+    assert (name(after.leadership), " ".join(map(name, commands))) == (then, does)
+
+
+def test_a_job_is_suspended_only_under_the_request_that_is_carried_out() -> None:
+    for _, given, after, commands in transitions():
+        for each in commands:
+            if isinstance(each, RecordSuspended):
+                assert isinstance(after.leadership, Leading), given
+                assert after.leadership.request is not None, given
+                assert (each.token, each.request) == (after.leadership.token, after.leadership.request.id), given
+
+
+def test_nothing_starts_while_the_job_is_suspended() -> None:
+    for _, given, after, commands in transitions():
+        if isinstance(after.leadership, Suspended):
+            assert after.driver is None, given
+            assert not any(
+                isinstance(each, StartDriver | StartLeader | OpenGate | StartStandby) for each in commands
+            ), given
