@@ -57,7 +57,9 @@ class Rig:
         self.script = home / "job.py"
         self.script.write_text(script)
         self.fence_log = home / f"fence-{self.holder}.jsonl"
+        # Two files: Python writes each argument of a print() by itself, and in one file a warning of the JVM's comes between.
         self.output = home / f"output-{self.holder[:8]}.txt"
+        self.errors = home / f"errors-{self.holder[:8]}.txt"
         self.scratch = home / f"scratch-{self.holder[:8]}"
         self.gate = GateWriter(home / f"gate-{self.holder[:8]}")
         self.activity = Activity(Path(f"{self.gate.path}.activity"), create=True)
@@ -102,7 +104,7 @@ class Rig:
             CHANNEL_VARIABLE: f"{theirs.fileno()},{self.alive.descriptor}",
             HOLDER_VARIABLE: self.holder,
         }
-        with self.output.open("wb") as output:
+        with self.output.open("wb") as output, self.errors.open("wb") as errors:
             self.process = subprocess.Popen(
                 COMMAND,
                 env=environment,
@@ -110,7 +112,7 @@ class Rig:
                 pass_fds=(theirs.fileno(), self.alive.descriptor),
                 start_new_session=True,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=errors,
             )
         theirs.close()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -141,7 +143,8 @@ class Rig:
             return
 
     def text(self) -> str:
-        return self.output.read_text(errors="replace")
+        """What the driver wrote: its standard error, then its standard output."""
+        return "".join(path.read_text(errors="replace") for path in (self.errors, self.output))
 
     def until(self, path: Path, text: str) -> None:
         """Wait until ``text`` stands in the file ``path``; fail at once when the driver has ended without it."""

@@ -13,29 +13,32 @@ pytestmark = pytest.mark.spark
 
 #: No Spark: nothing here starts a JVM.
 HANDLES = """
-import atexit, signal, sys, time
+import atexit, os, signal, sys, time
 import understudy
 from pathlib import Path
 
+def say(line):
+    os.write(1, (line + "\\n").encode())  # at once: the supervisor writes into the same log
+
 def told(*_):
-    print("<handler>", flush=True)
+    say("<handler>")
     try:
         with understudy.current().step():
             Path("written-behind-the-gate").touch()
     except BaseException as error:
-        print("<refused>", type(error).__name__, flush=True)
+        say("<refused> " + type(error).__name__)
     sys.exit(0)
 
 {install}
-atexit.register(lambda: print("<atexit>", flush=True))
-print("<begun>", flush=True)
+atexit.register(lambda: say("<atexit>"))
+say("<begun>")
 with understudy.current().step():
-    print("<leads>", flush=True)
+    say("<leads>")
 try:
     while True:
         time.sleep(0.1)
 finally:
-    print("<finally>", flush=True)
+    say("<finally>")
 """
 INSTALL = "signal.signal(signal.SIGTERM, told)"
 #: Patience of which a test uses the part it needs.
