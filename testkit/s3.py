@@ -88,7 +88,8 @@ def settings(port: int) -> dict[str, str]:
 
 
 #: What to do with a request, by its first line: "pass", a status such as "503" (answered without asking the server), "late" and
-#: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "hang" (neither).
+#: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "torn" (the server
+#: gets half of the body, and then both connections break), "hang" (it gets nothing, and the connection stays).
 Rule = Callable[[str], str]
 
 
@@ -180,6 +181,9 @@ class S3Proxy:
                         self._stopped.wait(30)
                     case ["swallow"]:
                         self._upstream(head, body)
+                    case ["torn"]:
+                        with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
+                            server.sendall(head + body[: len(body) // 2])
                     case _:
                         client.sendall(self._upstream(head, body))
             except OSError:

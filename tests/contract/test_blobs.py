@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore import put_async
 
 from testkit import s3
 from tests.doubles.blobs import MemoryBlobStore
@@ -132,6 +133,38 @@ def test_more_names_than_one_page_of_a_server_are_listed(store: BlobStore) -> No
     run(script)
 
 
+def test_what_is_below_a_prefix_is_discarded_and_may_be_twice(store: BlobStore) -> None:
+    async def script() -> None:
+        for name in ("scratch/a/1", "scratch/a/b/2", "scratch/ab", "x"):
+            await store.create(name, b"")
+        assert await store.discard("scratch/a/") == 2
+        assert await store.discard("scratch/a/") == 0
+        assert await store.names("") == ["scratch/ab", "x"]
+
+    run(script)
+
+
+def test_more_than_one_page_of_a_server_is_discarded(store: BlobStore) -> None:
+    async def script() -> None:
+        for start in range(0, 1100, 25):
+            await asyncio.gather(*(store.create(f"many/{number:04}", b"") for number in range(start, start + 25)))
+        assert await store.discard("many/") == 1100
+        assert await store.names("") == []
+
+    run(script)
+
+
+@pytest.mark.parametrize("prefix", ["", "/", "a", "../", "a/../", "/a/", "a//"])
+def test_what_is_no_part_of_a_store_is_not_discarded(store: BlobStore, prefix: str) -> None:
+    async def script() -> None:
+        await store.create("a/b", b"")
+        with pytest.raises(SettingsError):
+            await store.discard(prefix)
+        assert await store.names("") == ["a/b"]
+
+    run(script)
+
+
 #: Everything that a run's id may consist of.
 ODD = "2026-11-26T10:00:00+01:00_a@b=c~d.e"
 
@@ -158,10 +191,11 @@ def test_a_name_that_some_store_could_not_hold_is_refused_by_all(store: BlobStor
     run(script)
 
 
-def test_the_promise_is_found_out_by_trying_and_nothing_is_left(store: BlobStore) -> None:
+def test_the_promise_is_found_out_by_trying_and_all_trials_leave_one_blob(another: Made) -> None:
     async def script() -> None:
-        await probe(store)
-        assert await store.names("") == []
+        for _ in range(2):
+            await asyncio.gather(*(probe(another()) for _ in range(4)))
+        assert await another().names("") == ["probe"]
 
     run(script)
 
@@ -212,6 +246,23 @@ class TestS3:
 
         run(script)
 
+    def test_of_an_upload_that_breaks_off_nothing_stands_and_the_next_one_is_whole(
+        self, server: int, tmp_path: Path
+    ) -> None:
+        async def script() -> None:
+            name, data = f"t-{tmp_path.name}", b"x" * 300_000
+            async with behind(server, lambda line: "torn" if line.startswith("PUT") else "pass") as (torn, proxy):
+                with pytest.raises(ServerUnreachable):
+                    await torn.create(name, data)
+                assert len(proxy.puts(name)) > 1, "it was tried again"
+                assert await torn.read(name) is None
+            async with behind(server, times("torn", 1, "PUT")) as (store, proxy):
+                assert await store.create(name, data) == data
+                assert len(proxy.puts(name)) == 2
+                assert await store.read(name) == data
+
+        run(script)
+
     @pytest.mark.parametrize("verb", ["GET", "DELETE"])
     def test_reads_and_deletes_are_sent_again(self, server: int, tmp_path: Path, verb: str) -> None:
         async def script() -> None:
@@ -225,10 +276,27 @@ class TestS3:
 
         run(script)
 
+    def test_what_spark_has_written_is_discarded_by_names_that_no_blob_has(self, server: int, tmp_path: Path) -> None:
+        async def script() -> None:
+            store = bucket(server, f"odd-{tmp_path.name}")
+            assert isinstance(store, S3BlobStore)
+            for name in (".part-0.crc", "day=2026-11-26 10%3A00/part 1+2.parquet", "_temporary/0/ü"):
+                await put_async(store._store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
+            assert await store.discard("scratch/h/") == 3
+            assert await store.names("") == []
+
+        run(script)
+
     def test_a_server_that_stays_away_is_an_error_in_time(self, server: int) -> None:
         async def script() -> None:
             async with behind(server, lambda _: "503") as (store, _):
-                for request in (store.read("a"), store.create("a", b""), store.delete("a"), store.names("")):
+                for request in (
+                    store.read("a"),
+                    store.create("a", b""),
+                    store.delete("a"),
+                    store.names(""),
+                    store.discard("a/"),
+                ):
                     with pytest.raises(ServerUnreachable, match="s3a://bucket/faults/"):
                         await request
 

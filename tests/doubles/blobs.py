@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from understudy.blobs.model import check_name
+from understudy.blobs.model import check_name, check_prefix
 from understudy.errors import ServerUnreachable
 
 T = TypeVar("T")
@@ -34,6 +34,15 @@ class MemoryBlobStore:
 
     async def names(self, prefix: str) -> list[str]:
         return await self._do("names", lambda: sorted(each for each in self.stored if each.startswith(prefix)))
+
+    async def discard(self, prefix: str) -> int:
+        def discarded() -> int:
+            names = [each for each in self.stored if each.startswith(check_prefix(prefix))]
+            for name in names:
+                del self.stored[name]
+            return len(names)
+
+        return await self._do("discard", discarded)
 
     async def close(self) -> None:
         pass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from understudy.blobs.model import check_name
+from understudy.blobs.model import check_name, check_prefix
 from understudy.errors import DocumentError
 from understudy.threads import Threads
 
@@ -45,6 +46,10 @@ class FilesystemBlobStore:
 
     async def names(self, prefix: str) -> list[str]:
         return await self._call(prefix, lambda: sorted(_below(self._directory, prefix)))
+
+    async def discard(self, prefix: str) -> int:
+        directory = self._directory / check_prefix(prefix)
+        return await self._call(prefix, lambda: _discard(directory))
 
     async def close(self) -> None:
         pass
@@ -98,3 +103,10 @@ def _below(directory: Path, prefix: str) -> list[str]:
         for name in files
         if not name.startswith(_TEMPORARY)
     ]
+
+
+def _discard(directory: Path) -> int:
+    count = sum(len(files) for _, _, files in os.walk(directory))
+    with suppress(FileNotFoundError):
+        shutil.rmtree(directory)
+    return count

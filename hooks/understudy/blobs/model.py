@@ -42,7 +42,20 @@ class BlobStore(Protocol):
         """All names that begin with ``prefix`` (empty, or up to a slash), in order. A name that is created meanwhile may be missing."""
         ...
 
+    async def discard(self, prefix: str) -> int:
+        """Nothing is left of what began with ``prefix``, which ends with a slash, by any name; how many there were.
+
+        Not guaranteed: that a writer who is under way does not create more, nor that all are gone where this raises.
+        """
+        ...
+
     async def close(self) -> None: ...
+
+
+def check_prefix(prefix: str) -> str:
+    """Raises ``SettingsError`` unless everything below ``prefix`` may be discarded: one or more parts of names, and a slash."""
+    check_name(prefix.removesuffix("/") if prefix.endswith("/") else "")
+    return prefix
 
 
 def check_name(name: str) -> str:

@@ -12,7 +12,7 @@ from obstore import list as list_objects
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
-from understudy.blobs.model import check_name
+from understudy.blobs.model import check_name, check_prefix
 from understudy.blobs.s3_settings import S3Settings
 from understudy.errors import AccessDenied, DocumentError, ServerUnreachable, SettingsError
 from understudy.redaction import presentable
@@ -93,6 +93,15 @@ class S3BlobStore:
             return sorted(found)
 
         return await self._ask(prefix, listed())
+
+    async def discard(self, prefix: str) -> int:
+        """A page of names, and a request that deletes them, in turns: each within its own time."""
+        pages, count = list_objects(self._store, self._prefix + check_prefix(prefix)), 0
+        while (page := await self._ask(prefix, anext(pages, None))) is not None:
+            paths = [each["path"] for each in page]
+            await self._ask(prefix, delete_async(self._store, paths))
+            count += len(paths)
+        return count
 
     async def close(self) -> None:
         pass
