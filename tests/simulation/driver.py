@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
-from tests.simulation.parts import Desk, Gate
+from tests.simulation.parts import SCRATCH, Desk, Gate
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Refused, claim, standing_claim
 from understudy.protocol.claim import Claim
@@ -93,7 +93,14 @@ class SimulatedDriver:
         self.pod.drivers.append(self)
         self.line = self.world.line(self.process, self.world.objects, bounded=True)
         self._roots = self.world.store(self.line)
+        if self.world.scratch is not None:
+            self.world.scratch.stored[f"{self.scratch}q0.0/state"] = b""
         self._inside(lambda: self.world.loop.create_task(self._live()))
+
+    @property
+    def scratch(self) -> str:
+        """Where it rehearses, as a prefix in the scratch that all share."""
+        return f"{self.spec.scratch.partition(f'/{SCRATCH}/')[2]}/"
 
     # --- the supervisor's side ----------------------------------------------------------------------------------------
 

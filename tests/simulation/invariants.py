@@ -22,6 +22,9 @@ from understudy.protocol.token import Token
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+#: Seconds after which a cleanup that has not read of a replica was begun before that was told.
+_TOLD_FOR = 60.0
+
 
 @dataclass(eq=False)
 class Invariants:
@@ -126,6 +129,22 @@ class Invariants:
                 self.broken.append(f"I8: run {run!r} has FINISHED, and results say {told.get(run)}")
         if left := sorted(name for name in stored if name.endswith("_DIRTY.json")):
             self.broken.append(f"I8: {left} stay dirty")
+
+    def scratch_goes(self, prefix: str) -> None:
+        """Just now. One whose replica could not say that it is there yet may lose a rehearsal."""
+        for pod in self.world.pods:
+            for driver in pod.drivers:
+                since = pod.replica._execute.membership._published_at if pod.replica is not None else 0.0
+                told = since > 0.0 and pod.clock.now() - since > _TOLD_FOR
+                if driver.scratch == prefix and driver.process.alive and told:
+                    self.broken.append(f"I8: what {driver.process.name} rehearses on is removed")
+
+    def scratch_is_gone(self) -> None:
+        """Once everything is calm, and no run is under way."""
+        assert self.world.scratch is not None
+        living = {driver.scratch for pod in self.world.living() for driver in pod.drivers}
+        if left := sorted(name for name in self.world.scratch.stored if not name.startswith(tuple(living))):
+            self.broken.append(f"I8: {left} are left in scratch")
 
     # --- what lands ---------------------------------------------------------------------------------------------------
 

@@ -197,6 +197,17 @@ MUTANTS: tuple[Mutant, ...] = (
         kinds=_MIXED,
         by=6,
     ),
+    # what a run leaves
+    _mutant(
+        "a run that has ended has a result", ("ended-run-has-a-result", Instead("return None")), kinds=_MIXED, by=2
+    ),
+    _mutant("a run that has ended leaves nothing", ("ended-run-leaves-nothing", Skipped()), kinds=_MIXED, by=2),
+    _mutant(
+        "what a living replica rehearses on stays",
+        ("scratch-of-the-living-stays", Instead("dead = sorted(holders)")),
+        kinds=_MIXED,
+        by=4,
+    ),
     _mutant(
         "an older generation does not lead after a newer one",
         ("older-generation-never-leads", Never()),

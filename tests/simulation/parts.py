@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.doubles.blobs import MemoryBlobStore
 from understudy.protocol.counters import Counts
 from understudy.protocol.gate import State, View
 from understudy.protocol.token import NONE
+
+#: The last part of ``--scratch``.
+SCRATCH = "scratch"
 
 
 class Gate:
@@ -23,6 +28,17 @@ class Gate:
 
     def discard(self) -> None:
         pass
+
+
+class Scratch(MemoryBlobStore):
+    """Where rehearsals write. ``discarded`` is told of each prefix as it goes."""
+
+    discarded: Callable[[str], None] = staticmethod(lambda _: None)
+
+    async def discard(self, prefix: str) -> int:
+        if any(name.startswith(prefix) for name in self.stored):
+            self.discarded(prefix)
+        return await super().discard(prefix)
 
 
 class NoCounters:

@@ -143,7 +143,7 @@ class Pod:
             return self.revision
 
         services = HighAvailabilityServices(
-            documents, held, world.store(self.lines[0], world.claims), {}, close, world.blobs
+            documents, held, world.store(self.lines[0], world.claims), {}, close, world.blobs, world.scratch
         )
         host = Host(
             self.holder,

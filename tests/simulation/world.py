@@ -18,11 +18,12 @@ from tests.simulation.failures import Failures
 from tests.simulation.invariants import Invariants
 from tests.simulation.loop import Process, SimulatedLoop
 from tests.simulation.network import Line, SimulatedStore, Site
+from tests.simulation.parts import SCRATCH, Scratch
 from tests.simulation.plan import ALONE, Kind, Plan, Result
 from tests.simulation.pod import Pod
 from tests.simulation.troubles import Troubles
 from understudy.config.timings import PROFILES, Timings
-from understudy.config.tree import Restart, Standby
+from understudy.config.tree import Restart, Standby, Storage
 from understudy.errors import DocumentEmptied
 from understudy.events import Event
 from understudy.ha.job import Status
@@ -91,9 +92,12 @@ class World:
         self.blob_faults = random.Random(f"blobs {self.plan.seed}")
         self.blobs_fail = self.blob_faults.choice([0.0, 0.2, 0.6])
         self.blobs = MemoryBlobStore(fault=self._blob_fault) if self.plan.finite else None
+        self.scratch = Scratch(fault=self._blob_fault) if self.plan.finite else None
         self._settings: dict[tuple[int, int], RunSettings] = {}
         self.stuck = False  # whether takeovers wait for something that never comes
         self.holds, self.troubles = Invariants(self), Troubles(self)
+        if self.scratch is not None:
+            self.scratch.discarded = self.holds.scratch_goes
         self.operator = Process("operator")
 
     # --- what pods ask of it ------------------------------------------------------------------------------------------
@@ -133,6 +137,7 @@ class World:
                 self.profile,
                 lock_kind="multi" if self.multi else "file",
                 run_id=f"run-{run}" if self.plan.runs else "",
+                storage=Storage(scratch=f"s3a://bucket/{SCRATCH}" if self.plan.finite else ""),
                 restart=Restart(attempts=1_000_000, delay=self.restart_delay, window=10.0),
                 standby=Standby(max_age=4.0 if self.plan.ages else 3600.0),
             )
@@ -290,6 +295,7 @@ class World:
             await asyncio.sleep(soon)
         await asyncio.sleep(_RESULTS_WITHIN)
         self.holds.results_are_kept()
+        self.holds.scratch_is_gone()
 
     def run(self, script: Callable[[World], Coroutine[Any, Any, None]] | None = None) -> Result:
         """The history that the plan's seed is, or what ``script`` does."""

@@ -160,6 +160,12 @@ class ReplicaStore:
                     continue
         return found
 
+    async def holders(self) -> set[str]:
+        """Of everyone who said something, readable or not."""
+        document = await self._store.read(self.name)
+        entries = document.entries if document is not None else {}
+        return {key.removeprefix(_PREFIX) for key in entries if key.startswith(_PREFIX)}
+
     async def _change(self, changes: dict[str, str | None], *, begins: bool = False) -> None:
         for _ in range(_TRIES):
             document = await self._store.read(self.name)

@@ -117,7 +117,7 @@ class JobResultStore:
     """The results of one job."""
 
     def __init__(self, blobs: BlobStore, cluster: str, job: str) -> None:
-        self._blobs = blobs
+        self.blobs = blobs
         self._below = f"{_ROOT}/{cluster}/{job}/"
         self.place = f"{blobs.place}/{self._below}".rstrip("/")
 
@@ -128,28 +128,42 @@ class JobResultStore:
 
     async def all(self) -> list[JobResult]:
         """The results of all runs, by their tokens."""
-        paths = [each for each in await self._blobs.names(self._below) if each.rpartition("/")[2] in {_CLEAN, _DIRTY}]
+        paths = [each for each in await self.names() if each.rpartition("/")[2] in {_CLEAN, _DIRTY}]
         found = [each for path in paths if (each := await self._at(path)) is not None]
         return sorted(found, key=lambda each: each.token)
+
+    async def names(self) -> list[str]:
+        """Of everything there is."""
+        return await self.blobs.names(self._below)
+
+    @staticmethod
+    def dirty_beside_clean(names: Collection[str]) -> list[str]:
+        """Those of ``names`` that a commit was to delete which broke off."""
+        runs = {name.removesuffix(f"/{_CLEAN}") for name in names if name.endswith(f"/{_CLEAN}")}
+        return sorted(each for run in runs if (each := f"{run}/{_DIRTY}") in names)
+
+    def below(self, result: JobResult) -> str:
+        """Everything of the run, as a prefix."""
+        return self._path(result.run, result.first, "")
 
     async def begin(self, result: JobResult) -> JobResult:
         """Note that the run has ended, before anything it leaves is removed. The result that stands there: the first one wins."""
         if (clean := await self._at(self._path(result.run, result.first, _CLEAN))) is not None:
             return clean
         path = self._path(result.run, result.first, _DIRTY)
-        return JobResult.decode(await self._blobs.create(path, result.encode()), self._where(path))
+        return JobResult.decode(await self.blobs.create(path, result.encode()), self._where(path))
 
     async def commit(self, result: JobResult) -> None:
         """Note that nothing of the run is left to remove."""
-        await self._blobs.create(self._path(result.run, result.first, _CLEAN), result.encode())
-        await self._blobs.delete(self._path(result.run, result.first, _DIRTY))
+        await self.blobs.create(self._path(result.run, result.first, _CLEAN), result.encode())
+        await self.blobs.delete(self._path(result.run, result.first, _DIRTY))
 
     async def _at(self, path: str) -> JobResult | None:
-        data = await self._blobs.read(path)
+        data = await self.blobs.read(path)
         return None if data is None else JobResult.decode(data, self._where(path))
 
     def _where(self, path: str) -> str:
-        return f"{self._blobs.place}/{path}"
+        return f"{self.blobs.place}/{path}"
 
     def _path(self, run: str, first: int, name: str) -> str:
         """No run's id begins with the underscore."""

@@ -15,7 +15,8 @@ class HighAvailabilityServices:
 
     ``documents``: the job's and the replicas'. ``lock``: the election's record; the same store, or one of its own. ``claims``: those
     outside of the lock's server, by which a restored or deleted lock never repeats an epoch. ``requests`` counts what was sent to
-    a server, by kind. ``blobs``: the HA storage, where there is one.
+    a server, by kind. ``blobs``: the HA storage, where there is one. ``scratch``: what ``--scratch`` is, where there is HA storage and it can
+    be reached from here.
     """
 
     documents: DocumentStore
@@ -24,3 +25,4 @@ class HighAvailabilityServices:
     requests: Mapping[str, int]
     close: Callable[[], Awaitable[None]]
     blobs: BlobStore | None = None
+    scratch: BlobStore | None = None

@@ -27,17 +27,31 @@ async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServ
     what was created.
     """
     blobs = ha_storage(settings.storage.ha_storage, settings.submit, settings.timings.request)
+    scratch = None
     if blobs is not None:
+        scratch = shared_scratch(settings, log)
         try:
             await probe(blobs)
         except ServerUnreachable as error:  # it is asked again when something is to be written
             log.say("ha-storage-away", str(error))
     services, host = await in_a_pod(settings, log) if settings.on_kubernetes else on_one_machine(settings, log)
-    return replace(services, blobs=blobs), host
+    return replace(services, blobs=blobs, scratch=scratch), host
 
 
-def ha_storage(url: str, submit: Sequence[str], request_timeout: float) -> BlobStore | None:
-    """The store behind ``--ha-storage``; ``None`` for an empty one. A job without it loads no client, and no settings of Spark's, which
+def shared_scratch(settings: RunSettings, log: Log) -> BlobStore | None:
+    """What ``--scratch`` is, to remove what dead replicas have left there; ``None`` where executors alone can reach it."""
+    url = settings.storage.scratch
+    try:
+        return ha_storage(url, settings.submit, settings.timings.request, "--scratch")
+    except SettingsError as error:
+        log.say("scratch-kept", f"what dead replicas have left below {url} is removed by its own rules only: {error}")
+        return None
+
+
+def ha_storage(
+    url: str, submit: Sequence[str], request_timeout: float, where: str = "--ha-storage"
+) -> BlobStore | None:
+    """The store behind ``url``, which was given as ``where``; ``None`` for an empty one. A job without it loads no client, and no settings of Spark's, which
     ``submit``, as spark-submit's options, and its files hold.
 
     Raises ``SettingsError``: ``url`` is of another kind, or Spark's settings cannot be translated.
@@ -60,8 +74,8 @@ def ha_storage(url: str, submit: Sequence[str], request_timeout: float) -> BlobS
         store = S3BlobStore(bucket, prefix, told, request_timeout)
     else:
         raise SettingsError(
-            f"{url!r} is no place for results",
-            where="--ha-storage",
+            f"{url!r} is no place for blobs",
+            where=where,
             remedy="Write s3a://BUCKET/PREFIX, or a directory that all replicas share",
         )
     return store

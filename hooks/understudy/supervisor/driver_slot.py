@@ -11,6 +11,7 @@ from pathlib import Path
 from understudy.errors import ProcessesRemain
 from understudy.fencing.counters import CountersPage
 from understudy.fencing.gate import GateWriter
+from understudy.ha.cleanup import scratch_of
 from understudy.protocol.counters import path_of as counters_of
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.messages import Message
@@ -93,7 +94,7 @@ class DriverSlot:
             fence_log=str(fence_logs.path_of(settings.home, holder)),
             write_timeout=settings.timings.write_timeout,
             checkpoints=settings.checkpoint_base,
-            scratch=f"{settings.storage.scratch.rstrip('/')}/{holder}"
+            scratch=f"{settings.storage.scratch.rstrip('/')}/{scratch_of(settings.cluster, holder)}".rstrip("/")
             if settings.storage.scratch
             else str(workspace.scratch),
             rehearsal=settings.rehearsal if executors.rehearses else replace(settings.rehearsal, mode="off"),

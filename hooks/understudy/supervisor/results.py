@@ -1,4 +1,4 @@
-"""Brings the result of an ended run into HA storage, and an ended job back from there where its documents are lost.
+"""Brings the result of an ended run into HA storage, removes what the run leaves, and brings an ended job back where its documents are lost.
 
 A replica that does it need not lead: what is written is made of the job's document, and each step may be taken twice.
 """
@@ -6,30 +6,43 @@ A replica that does it need not lead: what is written is made of the job's docum
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
 from understudy.events import Log
+from understudy.ha.cleanup import Cleanup
 from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore, as_job, result_of
 from understudy.ha.runs import Begins, UnderWay
 from understudy.ha.services import HighAvailabilityServices
-from understudy.protocol.token import NONE
+from understudy.protocol.token import NONE, Token
+from understudy.supervisor.hosts import Host
+from understudy.supervisor.root_tasks import RootTasks
 from understudy.supervisor.settings import RunSettings
 
 #: Seconds between two tries: the first time, and at most.
 _FIRST, _LONGEST = 1.0, 3600.0
+#: Seconds of the last pause between two tries to remove something, where a replica ends.
+_PATIENCE = 30.0
+#: Seconds between two looks at whether this replica leads, and until its leader tidies once more.
+_LOOK, _TIDY_AGAIN = 60.0, 3600.0
 
 
 @dataclass(slots=True)
 class Results:
+    """``stays``: this replica goes on for as long as something is left to do; else it tries for a minute to remove what is left."""
+
     settings: RunSettings
     store: JobResultStore
     jobs: JobStore
     replicas: ReplicaStore
+    cleanup: Cleanup
+    holder: str
+    stays: bool
     log: Log
 
     async def recall(self) -> str:
@@ -58,48 +71,97 @@ class Results:
         return sentence
 
     async def before_another_run(self) -> None:
-        """The result of the last run is where it belongs before the document tells of the next. Raises ``DocumentError``."""
+        """The result of the last run is where it belongs before the document tells of the next. Raises ``DocumentError``.
+
+        What that run has left, and cannot be removed now, is left to the next time: it keeps no run from beginning.
+        """
         if not self.settings.run_id:
             return  # then there is no next one
         job = await self.jobs.read()
-        if job is not None and isinstance(job.part_of(self.settings.run_id), Begins):
-            await self._settle(job)
+        if job is None or not isinstance(job.part_of(self.settings.run_id), Begins):
+            return
+        if (result := result_of(job, self.settings.cluster)) is not None:
+            standing = await self.store.begin(result)
+            await self._tidied()
+            await self._commit(standing)
 
     async def settle(self, job: Job, told_to_stop: asyncio.Event) -> None:
-        """Until the result of ``job`` is where it belongs, or this replica is told to stop: then the next one that is started does it."""
+        """Until the result of ``job`` is where it belongs and nothing is left to remove, or this replica is told to stop: then the next one
+        that is started does it. A job that has FAILED has no result, for it may be resumed. This replica has no driver any more.
+        """
+        if (result := result_of(job, self.settings.cluster)) is None:
+            return None
+        standing: JobResult | None = None
         delay, said = _FIRST, ""
         while True:
             try:
-                await self._settle(job)
+                standing = standing or await self.store.begin(result)
+                # guard: ended-run-leaves-nothing
+                await self._clean_up(self.holder)
+                # guard: ended-run-has-a-result
+                return await self._commit(standing)
             except (DocumentUnreadable, DocumentEmptied) as error:  # no other try will read it
-                self.log.say("result-not-recorded", str(error))
-                return
+                return self.log.say("result-not-recorded", str(error))
             except DocumentError as error:
+                what = "result-not-recorded" if standing is None else "not-tidied"
+                if standing is not None and delay > _PATIENCE and not self.stays:
+                    return self.log.say(
+                        what, f"{error}. The result stays dirty: understudy gc, or the next replica, goes on"
+                    )
                 if str(error) != said:
                     said = str(error)
-                    self.log.say("result-not-recorded", f"{said}. It is tried again")
-            else:
-                return
+                    self.log.say(what, f"{said}. It is tried again")
             with suppress(TimeoutError):
                 await asyncio.wait_for(told_to_stop.wait(), delay)
             if told_to_stop.is_set():
-                return
+                return None
             delay = min(2 * delay, _LONGEST)
 
-    async def _settle(self, job: Job) -> None:
-        """Raises ``DocumentError``."""
-        if (result := result_of(job, self.settings.cluster)) is None:
-            return  # it has FAILED, and may be resumed
-        standing = await self.store.begin(result)
+    async def _commit(self, standing: JobResult) -> None:
         await self.store.commit(standing)
         self.log.say("result-recorded", f"the result is in {self.store.place}", status=standing.status)
 
+    def watch(self, tasks: RootTasks, leads: Callable[[], Token | None]) -> None:
+        """Tidy scratch that others than this machine have, under the token that ``leads`` gives while this replica leads."""
+        if self.cleanup.scratch is not None:
+            tasks.watch("the removal of scratch", lambda: self._tidy(leads))
+
+    async def _tidy(self, leads: Callable[[], Token | None]) -> None:
+        """Remove what dead replicas have left in scratch, soon after this one has begun to lead and then now and again."""
+        tidied, at = None, 0.0
+        while True:
+            await asyncio.sleep(_LOOK)
+            at += _LOOK
+            token = leads()
+            if token is None or (token == tidied and at < _TIDY_AGAIN):
+                continue
+            tidied, at = token, 0.0
+            await self._tidied()
+
+    async def _tidied(self) -> None:
+        try:
+            await self._clean_up()
+        except DocumentError as error:
+            self.log.say("not-tidied", f"{error}. It is tried again later")
+
+    async def _clean_up(self, own: str = "") -> None:
+        """``own``: this replica, where it has no driver any more. Raises ``DocumentError``."""
+        for each in await self.cleanup.find(own):
+            await self.cleanup.remove(each)
+            self.log.say("removed", f"{each.name} in {each.place}: {each.why}")
+
 
 def results_of(
-    services: HighAvailabilityServices, settings: RunSettings, jobs: JobStore, replicas: ReplicaStore, log: Log
+    services: HighAvailabilityServices,
+    settings: RunSettings,
+    jobs: JobStore,
+    replicas: ReplicaStore,
+    host: Host,
+    log: Log,
 ) -> Results | None:
     """``None`` without HA storage."""
     if services.blobs is None:
         return None
     store = JobResultStore(services.blobs, settings.cluster, settings.job)
-    return Results(settings, store, jobs, replicas, log)
+    cleanup = Cleanup(settings.cluster, store, replicas, services.scratch)
+    return Results(settings, store, jobs, replicas, cleanup, host.holder, host.always_restarted, log)

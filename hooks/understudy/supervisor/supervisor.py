@@ -88,11 +88,10 @@ class Supervisor:
         self._state = State(Rules(settings.restart, clears_executors=host.native is not None))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
         self._generation = Generation(host.revision, settings.digest, host.workload)
-        self._jobs = JobStore(
-            services.documents, settings.names.job_document, settings.job, str(settings.script), host.unique
-        )
-        self._replicas = ReplicaStore(services.documents, settings.names.replicas)
-        self._results = results_of(services, settings, self._jobs, self._replicas, log)
+        documents, names = services.documents, settings.names
+        self._jobs = JobStore(documents, names.job_document, settings.job, str(settings.script), host.unique)
+        self._replicas = ReplicaStore(documents, names.replicas)
+        self._results = results_of(services, settings, self._jobs, self._replicas, host, log)
         self._claims = self._make_claims()
         self._elector = self._make_elector(clock)
         self._evidence = host.evidence(
@@ -269,6 +268,8 @@ class Supervisor:
         self._tasks.watch("the watch for evidence", self._evidence.run)
         self._tasks.watch("the note of commits", self._execute.reports.note_commits)
         self._watchers.start()
+        if self._results is not None:
+            self._results.watch(self._tasks, lambda: token_of(self._state.leadership))
         if job is not None and job.status is Status.SUSPENDED and not job.warm:
             self._inbox.put_nowait(job_changed(job, self._settings.run_id))
         elif job is not None and job.other_run_than(self._settings.run_id):
@@ -322,8 +323,7 @@ class Supervisor:
             case DriverExited() | StandbyStale():
                 return replace(event, leader=self._leader_elsewhere())
             case StopRequested():
-                token = token_of(self._state.leadership)
-                completed = token is not None and token == self._completed
+                completed = self._completed is not None and self._completed == token_of(self._state.leadership)
                 return replace(event, completed=completed, holds_lock=self._guard.grant is not None)
             case _:
                 return event
