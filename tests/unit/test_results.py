@@ -60,6 +60,7 @@ def test_a_clean_result_beside_a_dirty_one_wins() -> None:
         await results.commit(RESULT)
         blobs.stored[DIRTY] = replace(RESULT, status="CANCELED").encode()
         assert await results.read("monday") == RESULT
+        assert await results.all() == [RESULT]
 
     with_store(check)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout
-from understudy.cli.where import REQUEST, ClusterId, Context, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where, blobs_of
 from understudy.errors import DocumentError, IdentityConflict, JobFailed, JobNotBegun, JobNotEnded, SettingsError
 
 if TYPE_CHECKING:
@@ -126,13 +126,12 @@ def _results(url: str, conf: list[str], cluster: str, job_id: str) -> JobResultS
     """Raises ``SettingsError``."""
     from understudy.ha.results import JobResultStore
     from understudy.protocol.names import check_id
-    from understudy.supervisor.backends import ha_storage
 
     if not cluster:
         raise SettingsError("it has to be named", where="--cluster-id", remedy="HA storage is shared by many")
-    blobs = ha_storage(url, [word for each in conf for word in ("--conf", each)], REQUEST)
-    assert blobs is not None, "a URL was given"
-    return JobResultStore(blobs, check_id(cluster, "--cluster-id"), check_id(job_id or cluster, "--job-id"))
+    return JobResultStore(
+        blobs_of(url, conf, "--ha-storage"), check_id(cluster, "--cluster-id"), check_id(job_id or cluster, "--job-id")
+    )
 
 
 async def _stored(store: JobResultStore, run: str) -> Outcome:

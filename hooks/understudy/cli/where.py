@@ -16,6 +16,7 @@ from understudy.errors import AccessDenied, SettingsError
 from understudy.protocol.names import CLUSTER_LABEL, REPLICAS_LABELS, cluster_of_replicas, replicas_of
 
 if TYPE_CHECKING:
+    from understudy.blobs.model import BlobStore
     from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.documents.model import DocumentStore
 
@@ -29,6 +30,11 @@ HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", sh
 ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
 Namespace = Annotated[
     str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
+]
+HaStorage = Annotated[str, typer.Option(help="The HA storage, as understudy run was given it.", show_default="none")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(help="A setting of Spark's that says how to reach the HA storage. May be repeated."),
 ]
 Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")]
 
@@ -67,6 +73,17 @@ class Where:
         return bool(elsewhere or (not self.ha_dir and os.environ.get("KUBERNETES_SERVICE_HOST")))
 
     @asynccontextmanager
+    async def open_new(self, lock: str = "lease") -> AsyncIterator[Stores]:
+        """Opens the named cluster, of which nothing needs to be there. Raises ``SettingsError`` where none is named."""
+        if not self.cluster_id:
+            raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one that the backup is of")
+        if not self.in_kubernetes:
+            yield _on_this_machine((self.ha_dir or default_ha_dir()).absolute() / self.cluster_id)
+            return
+        async with self._reached(lock) as (documents, locks, place):
+            yield Stores(self.cluster_id, documents, locks, place)
+
+    @asynccontextmanager
     async def open(self, lock: str = "lease") -> AsyncIterator[Stores]:
         """Opens the one cluster there is, or the named one.
 
@@ -87,25 +104,20 @@ class Where:
             SettingsError: there is none.
         """
         if not self.in_kubernetes:
-            from understudy.documents.filesystem import FilesystemDocumentStore
-
-            found = []
-            for home in _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id):
-                store = FilesystemDocumentStore(home / "documents", REQUEST)
-                found.append(Stores(home.name, store, store, f"below {home.parent}"))
-            yield found
+            homes = _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id)
+            yield [_on_this_machine(home) for home in homes]
             return
+        async with self._reached(lock) as (documents, locks, place):
+            yield [Stores(each, documents, locks, place) for each in await self._clusters(documents, place)]
+
+    @asynccontextmanager
+    async def _reached(self, lock: str) -> AsyncIterator[tuple[KubernetesDocumentStore, DocumentStore, str]]:
         from understudy.documents.api_server import ApiServer
         from understudy.documents.kubernetes import KubernetesDocumentStore
         from understudy.supervisor.backends import lock_store
 
         async with await ApiServer.connect(REQUEST, self.namespace, self.context) as api:
-            documents, locks, place = (
-                KubernetesDocumentStore(api),
-                lock_store(api, lock),
-                f"in namespace {api.namespace}",
-            )
-            yield [Stores(each, documents, locks, place) for each in await self._clusters(documents, place)]
+            yield KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}"
 
     async def _clusters(self, documents: KubernetesDocumentStore, place: str) -> list[str]:
         """Finds cluster ids by the ConfigMap of their replicas, which exists before the first replica does."""
@@ -127,6 +139,23 @@ class Where:
                 else "Give the --namespace and the --cluster-id of the job",
             )
         return known
+
+
+def _on_this_machine(home: Path) -> Stores:
+    from understudy.documents.filesystem import FilesystemDocumentStore
+
+    store = FilesystemDocumentStore(home / "documents", REQUEST)
+    return Stores(home.name, store, store, f"below {home.parent}")
+
+
+def blobs_of(url: str, conf: list[str], where: str) -> BlobStore:
+    """The store behind ``url``, which was given as ``where``. ``conf``: settings of Spark's that say how to reach it. Raises ``SettingsError``."""
+    from understudy.supervisor.backends import ha_storage
+
+    store = ha_storage(url, [word for each in conf for word in ("--conf", each)], REQUEST, where)
+    if store is None:
+        raise SettingsError("it is empty", where=where, remedy="Write it as understudy run was given it")
+    return store
 
 
 def _homes(ha_dir: Path, cluster: str) -> list[Path]:

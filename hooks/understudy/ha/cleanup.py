@@ -79,6 +79,13 @@ class Cleanup:
         living = await self.replicas.holders() - {own} if scratch else set()
         return plan(Facts(self.cluster, scratch, living, await self.results.names()))
 
+    async def expired(self, keep: int, current: str) -> tuple[Leftover, ...]:
+        """Results of all but the newest ``keep`` runs, and of run ``current``."""
+        old = expired(await self.results.all(), keep, current)
+        return tuple(
+            Leftover(Place.RESULTS, self.results.below(each), f"there are {keep} newer results") for each in old
+        )
+
     async def remove(self, leftover: Leftover) -> None:
         store = self.scratch if leftover.place is Place.SCRATCH else self.results.blobs
         assert store is not None, "nothing was found there"

@@ -63,6 +63,11 @@ class Replica:
             raise DocumentUnreadable(str(error)) from None
 
 
+def is_of_a_replica(entry: str) -> bool:
+    """Whether it is what one replica says of itself."""
+    return entry.startswith(_PREFIX)
+
+
 def lacks_queries(rehearsed: int, running: int, held: str) -> str:
     """What a standby that has rehearsed fewer queries than the leader runs is short of, in words; empty where it is of none.
 
@@ -153,7 +158,7 @@ class ReplicaStore:
         document = await self._store.read(self.name)
         found = []
         for key, text in (document.entries if document is not None else {}).items():
-            if key.startswith(_PREFIX):
+            if is_of_a_replica(key):
                 try:
                     found.append(Replica.decode(text))
                 except DocumentUnreadable:
@@ -164,7 +169,7 @@ class ReplicaStore:
         """Of everyone who said something, readable or not."""
         document = await self._store.read(self.name)
         entries = document.entries if document is not None else {}
-        return {key.removeprefix(_PREFIX) for key in entries if key.startswith(_PREFIX)}
+        return {key.removeprefix(_PREFIX) for key in entries if is_of_a_replica(key)}
 
     async def _change(self, changes: dict[str, str | None], *, begins: bool = False) -> None:
         for _ in range(_TRIES):

@@ -127,8 +127,10 @@ class JobResultStore:
         return clean or await self._at(self._path(run, first, _DIRTY))
 
     async def all(self) -> list[JobResult]:
-        """The results of all runs, by their tokens."""
-        paths = [each for each in await self.names() if each.rpartition("/")[2] in {_CLEAN, _DIRTY}]
+        """The results of all runs, by their tokens: the clean one of a run, where there is one."""
+        names = await self.names()
+        beside = {*self.dirty_beside_clean(names)}
+        paths = [each for each in names if each.rpartition("/")[2] in {_CLEAN, _DIRTY} and each not in beside]
         found = [each for path in paths if (each := await self._at(path)) is not None]
         return sorted(found, key=lambda each: each.token)
 

@@ -1,0 +1,95 @@
+"""``understudy gc``: what dead replicas and ended runs have left in HA storage and in scratch, shown or removed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.job_of import JobOf
+from understudy.cli.where import ClusterId, Conf, Context, HaDir, Namespace, Where, blobs_of
+from understudy.errors import JobNotBegun
+
+if TYPE_CHECKING:
+    from understudy.ha.cleanup import Cleanup, Leftover
+
+
+def gc(
+    ha_storage: Annotated[str, typer.Option(help="The HA storage, as understudy run was given it.")],
+    ha_dir: HaDir = None,
+    cluster_id: ClusterId = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    scratch: Annotated[
+        str, typer.Option(help="The scratch of rehearsals, as understudy run was given it.", show_default="none")
+    ] = "",
+    conf: Conf = None,
+    keep_results: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Results of so many runs stay, the newest ones; older ones go, and such a run may run again where the documents have forgotten"
+            " it.",
+            show_default="all of them",
+        ),
+    ] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it. Without this it is only shown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what dead replicas and ended runs of a job have left, or remove it: what they rehearsed on, and dirty results beside clean ones.
+
+    Replicas remove the same by themselves. It is safe while they run; one that has not been able to say that it is there may lose a rehearsal.
+    Checkpoints, sinks, claims and documents are never part of it, nor is anything of another cluster id.
+
+    Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
+    it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job.
+    """
+    import asyncio
+
+    where = Where(ha_dir, cluster_id, namespace, context)
+    asyncio.run(_gc(where, (ha_storage, scratch), conf or [], keep_results, remove=remove, as_json=as_json))
+
+
+async def _gc(
+    where: Where, urls: tuple[str, str], conf: list[str], keep: int | None, *, remove: bool, as_json: bool
+) -> None:
+    from understudy.ha.cleanup import Cleanup
+    from understudy.ha.results import JobResultStore
+
+    storage, scratch = urls
+    async with where.open() as stores:
+        job_of = await JobOf.cluster(stores, "clean up after")
+        if job_of.known is None:
+            raise JobNotBegun(
+                f"the record of {job_of.here} is gone",
+                where="--cluster-id",
+                remedy="Restore it first: without it, it is unknown which results are needed",
+            )
+        results = JobResultStore(blobs_of(storage, conf, "--ha-storage"), stores.cluster, job_of.known.job)
+        rehearsed = blobs_of(scratch, conf, "--scratch") if scratch else None
+        cleanup = Cleanup(stores.cluster, results, job_of.replicas, rehearsed)
+        found = [
+            *await cleanup.find(),
+            *(await cleanup.expired(keep, job_of.known.runs.run) if keep is not None else ()),
+        ]
+        await _deal_with(found, cleanup if remove else None, as_json=as_json)
+
+
+async def _deal_with(found: list[Leftover], cleanup: Cleanup | None, *, as_json: bool) -> None:
+    """Show each, after it was removed by ``cleanup``, where that is given."""
+    for each in found:
+        if cleanup is not None:
+            await cleanup.remove(each)
+        if not as_json:
+            did = "removed" if cleanup is not None else "would remove"
+            sys.stdout.write(f"{did} {each.name} in {each.place}: {each.why}\n")
+    if as_json:
+        body = {"removed": cleanup is not None, "leftovers": [asdict(each) for each in found]}
+        sys.stdout.write(f"{json.dumps(body)}\n")
+    elif not found:
+        sys.stdout.write("nothing is left to remove\n")
+    elif cleanup is None:
+        sys.stdout.write("nothing was changed; --remove removes it\n")

@@ -1,0 +1,213 @@
+"""A copy of one cluster id's HA data in one file: its documents and its results, to be written again where they are lost.
+
+Not in it: checkpoints and sinks, which are Spark's; the lock, which is won above the job's token; and what replicas say of themselves. A copy
+may be older than what has happened since. Its tokens are safe then, too: the claims in the checkpoints are newer, and the first leader raises
+its own above them. But a run that has ended since runs again, unless HA storage has its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+from understudy.documents import codec
+from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
+from understudy.documents.settle import shell
+from understudy.election.records import Held, lock_state_of
+from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict, RequestRefused, SettingsError
+from understudy.ha import ownership
+from understudy.ha.job import Job
+from understudy.ha.replicas import is_of_a_replica
+from understudy.ha.results import JobResult, JobResultStore
+from understudy.protocol import typed
+from understudy.protocol.names import BURIED, Names
+from understudy.protocol.strict_json import parse
+
+_KIND, _VERSION = "understudy/backup", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a document holds."""
+
+    entries: dict[str, str]
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """``at``: seconds since 1970. ``results``: names of blobs, and their texts."""
+
+    cluster: str
+    job: str
+    at: float
+    documents: dict[str, Copied]
+    results: dict[str, str]
+
+    @property
+    def names(self) -> Names:
+        return Names(self.cluster, self.job)
+
+    def encode(self) -> str:
+        """JSON, with a checksum."""
+        body = asdict(self)
+        return (
+            f"{json.dumps({'kind': _KIND, 'version': _VERSION, 'checksum': codec.checksum(body), **body}, indent=2)}\n"
+        )
+
+    @classmethod
+    def decode(cls, text: str, where: str) -> Self:
+        """Raises ``SettingsError`` for anything but a whole copy whose documents can be read."""
+        try:
+            found = cls._decoded(text)
+            for name, copied in found.documents.items():
+                if name == found.names.job_document:
+                    ownership.refuse_other_job(name, Job.of(_document(name, copied)).job, found.job)
+            for name, result in found.results.items():
+                JobResult.decode(result.encode(), name)
+        except (DocumentError, IdentityConflict, ValueError) as error:
+            raise SettingsError(
+                f"this is no backup of ours, or a damaged one: {error}",
+                where=where,
+                remedy="Take another copy; nothing was changed",
+            ) from None
+        return found
+
+    @classmethod
+    def _decoded(cls, text: str) -> Self:
+        """Raises ``ValueError``."""
+        body = parse(text)
+        if not isinstance(body, dict) or body.pop("kind", None) != _KIND:
+            raise ValueError("it says so nowhere")
+        if (version := body.pop("version", None)) != _VERSION:
+            raise ValueError(f"its version is {version!r}, and {_VERSION} is known here")
+        if body.pop("checksum", None) != codec.checksum(body):
+            raise ValueError("its checksum does not match")
+        documents = body.get("documents")
+        if not isinstance(documents, dict) or not all(isinstance(each, dict) for each in documents.values()):
+            raise ValueError("it has no documents")
+        copied = {name: typed.build(Copied, each) for name, each in documents.items()}
+        return replace(typed.build(cls, {**body, "documents": {}}), documents=copied)
+
+
+def _document(name: str, copied: Copied) -> Document:
+    return Document(name, copied.entries, None, copied.labels, "")
+
+
+async def take(documents: DocumentStore, names: Names, results: JobResultStore | None, at: float) -> Backup:
+    """What stands there now. Raises ``DocumentError``, also for what cannot be read: that is no copy to rely on."""
+    found = {}
+    for name in (names.job_document, names.replicas):
+        document = await documents.read(name)
+        if document is None or document.buried:
+            continue
+        entries = {key: text for key, text in document.entries.items() if not is_of_a_replica(key)}
+        found[name] = Copied(entries, dict(document.labels))
+    if names.job_document in found:
+        Job.of(_document(names.job_document, found[names.job_document]))
+    texts = {}
+    for path in await results.names() if results is not None else ():
+        assert results is not None, "there are no names without it"
+        if (data := await results.blobs.read(path)) is not None:
+            texts[path] = JobResult.decode(data, path).encode().decode()
+    return Backup(names.cluster, names.job, at, found, texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a backup is restored to. ``results``: needed where the backup has some."""
+
+    documents: DocumentStore
+    lock: DocumentStore
+    results: JobResultStore | None = None
+
+
+async def restore(backup: Backup, target: Target, *, overwrite: bool) -> list[str]:
+    """Write what ``backup`` holds; the names of what was written, which may be all there already.
+
+    ``overwrite``: documents that stand there, and cannot be read perhaps, are replaced. Results never are: what has ended has ended.
+
+    Raises:
+        RequestRefused: documents stand there, or a leader lives; nothing was changed.
+        DocumentError: part of it was written perhaps; restoring again goes on.
+    """
+    seen = {name: await _standing(target.documents, name) for name in backup.documents}
+    missing = [name for name, copied in backup.documents.items() if not seen[name].shows(copied)]
+    if (taken := [name for name in missing if seen[name].has_content]) and not overwrite:
+        raise RequestRefused(
+            f"there is other HA data already: {', '.join(taken)}",
+            where="restore",
+            remedy="Restore it with --overwrite once no replica runs, or elsewhere",
+        )
+    if leader := await _living_leader(target.lock, backup.names.lock):
+        raise RequestRefused(
+            f"replica {leader} leads the job", where="restore", remedy="End its replicas first; checkpoints stay"
+        )
+    written = []
+    # the job first: where only its record is there, replicas join it
+    for name in sorted(missing, key=lambda each: each != backup.names.job_document):
+        await _write(target.documents, name, seen[name].document, backup.documents[name])
+        written.append(name)
+    for path, text in sorted(backup.results.items()):
+        assert target.results is not None, "the backup has some"
+        if await target.results.blobs.read(path) is None:
+            await target.results.blobs.create(path, text.encode())
+            written.append(path)
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """``document``: the one to replace; empty where it cannot be read, which ``damaged`` says."""
+
+    document: Document | None
+    damaged: bool = False
+
+    @property
+    def has_content(self) -> bool:
+        """The bundle makes documents without any."""
+        return self.damaged or (self.document is not None and bool(self.document.entries or self.document.buried))
+
+    def shows(self, wanted: Copied) -> bool:
+        seen = self.document
+        if seen is None or seen.buried:
+            return False
+        return all(seen.entries.get(key) == text for key, text in wanted.entries.items())
+
+
+async def _standing(documents: DocumentStore, name: str) -> _Standing:
+    """Raises ``DocumentError``."""
+    try:
+        return _Standing(await documents.read(name))
+    except DocumentUnreadable as error:
+        return _Standing(shell(error, name), damaged=True)
+
+
+async def _living_leader(lock: DocumentStore, name: str) -> str:
+    """Who renews the lock, watched for one lease; empty for no one. A lock that cannot be read is renewed by no one."""
+    with suppress(DocumentUnreadable):
+        before = await lock.read(name)
+        match lock_state_of(before):
+            case Held(_, _, holder, lease_seconds):
+                await asyncio.sleep(lease_seconds)
+                after = await lock.read(name)
+                if after is not None and before is not None and after.revision != before.revision:
+                    return holder
+    return ""
+
+
+async def _write(documents: DocumentStore, name: str, seen: Document | None, wanted: Copied) -> None:
+    """Raises ``DocumentError``."""
+    gone = dict.fromkeys(seen.entries if seen is not None else ())
+    content = Content({**gone, **wanted.entries}, None, {**wanted.labels, BURIED: None})
+    outcome = await (documents.create(name, content) if seen is None else documents.replace(seen, content))
+    match outcome:
+        case Written():
+            return
+        case Conflict():
+            raise DocumentError("it has changed meanwhile", where=name, remedy="See what writes it, and restore again")
+        case Unknown(cause):
+            raise DocumentError(f"it is unknown whether it was written: {cause}", where=name, remedy="Restore again")
