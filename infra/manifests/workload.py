@@ -119,7 +119,7 @@ def _lint_exemptions(settings: Settings) -> dict[str, str]:
 def budget(settings: Settings) -> Manifest | None:
     """One replica at a time: a drain takes the leader when a standby is there, and never all of them.
 
-    How many pods are wanted cannot be asked of a Job, so there the rest is counted; of a single replica there is none.
+    A Job cannot be asked how many pods it wants, so there it is counted how many have to stay. A single replica has no budget.
     """
     allowed = {"minAvailable": settings.run.replicas - 1} if settings.ends else {"maxUnavailable": 1}
     if settings.ends and settings.run.replicas == 1:
