@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.reader import ANYTHING, ConfigReader
+from infra.reader import ANYTHING, ConfigReader, wrong
+from infra.schedules import is_schedule
 from infra.schema import PROJECT, complete
 from infra.validation import check
 from understudy.config.bundle import keys as option_keys
@@ -18,11 +19,13 @@ from understudy.config.tree import Rehearsal, Restart, SparkDefaults, Standby, T
 from understudy.protocol.names import Names, check_id
 
 MODES = ("application", "native", "standalone")
-WORKLOADS = ("Deployment", "StatefulSet")
+WORKLOADS = ("Deployment", "StatefulSet", "Job", "CronJob")
 LOCKS = option_keys()["lock"].choices
 BUCKETS = ("existing", "aws", "s3", "gcs", "incluster")
 PULLS = ("Always", "IfNotPresent", "Never")
 SPREADS = ("preferred", "required")
+#: In place of a schedule: runs are begun by hand only.
+NO_SCHEDULE = "none"
 #: Empty: the stack says nothing about it.
 STATES = ("", "running", "suspended")
 
@@ -87,8 +90,21 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Runs:
+    """Of a script that ends. ``schedule``: cron's, or ``NO_SCHEDULE``; empty without a CronJob. ``deadline``: seconds, 0 for none."""
+
+    schedule: str
+    time_zone: str
+    deadline: int
+
+    @property
+    def by_hand(self) -> bool:
+        return self.schedule == NO_SCHEDULE
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
-    """What a replica gets, and where it may run, in Kubernetes' quantities. ``workload``: Deployment or StatefulSet."""
+    """What a replica gets, and where it may run, in Kubernetes' quantities. ``workload``: what runs replicas, by its kind."""
 
     workload: str
     storage_class: str
@@ -173,6 +189,7 @@ class Settings:
     context: str
     job: Job
     run: Run
+    runs: Runs
     resources: Resources
     bucket: BucketSettings
     protection: DataProtection
@@ -184,6 +201,11 @@ class Settings:
     def on_volume(self) -> bool:
         """HA documents are on a PersistentVolume and not in the API server."""
         return self.resources.workload == "StatefulSet"
+
+    @property
+    def ends(self) -> bool:
+        """Replicas end with their run, which is one Job."""
+        return self.resources.workload in {"Job", "CronJob"}
 
     @property
     def keeps(self) -> bool:
@@ -201,6 +223,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         context=reader.text("context"),
         job=job,
         run=_run(reader),
+        runs=Runs(_schedule(reader), _time_zone(reader), reader.at_least("activeDeadline", 0)),
         resources=_resources(reader),
         bucket=_bucket(reader, job.cluster),
         protection=DataProtection(reader.value("production"), reader.value("retain"), reader.value("purge")),
@@ -255,6 +278,19 @@ def _run(reader: ConfigReader) -> Run:
         executor_memory=reader.java("executorMemory"),
         driver_memory=reader.java("driverMemory"),
     )
+
+
+def _schedule(reader: ConfigReader) -> str:
+    text = reader.text("schedule")
+    if text not in {"", NO_SCHEDULE} and not is_schedule(text):
+        rule = f"five fields of cron (minute, hour, day, month, day of the week), @hourly or the like, or {NO_SCHEDULE}"
+        raise wrong("schedule", text, rule, '"0 * * * *"')
+    return text
+
+
+def _time_zone(reader: ConfigReader) -> str:
+    form = r"|[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*"
+    return reader.matching("timeZone", form, "a name of the time zone database", "Europe/Berlin")
 
 
 def _resources(reader: ConfigReader) -> Resources:

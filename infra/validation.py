@@ -24,6 +24,8 @@ _LEAST_GRACE, _ON_TOP_OF_PATIENCE = 10, 8
 #: Hosts with ports, an IPv6 address in brackets.
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/:,\[\]]+):[0-9]+"
 _MASTER = re.compile(rf"spark://{_HOST}(?:,{_HOST})*")
+#: ``understudy run`` reads this variable; in a Job or a CronJob the builders set it.
+RUN_ID = "UNDERSTUDY_RUN_ID"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -34,6 +36,7 @@ def check(settings: Settings) -> None:
     _check_environment(settings.job, settings.bucket)
     _check_spark(settings.job)
     _check_run(settings)
+    _check_runs(settings)
     _check_monitor(settings)
     _check_policies(settings.network)
     _check_bucket(settings.bucket)
@@ -118,6 +121,32 @@ def _check_run(settings: Settings) -> None:
             f"below driverMemory {run.driver_memory} and what Python and the JVM need on top of it, {needed // _MIB}Mi"
         )
         raise wrong("memory", resources.memory, rule, f"{-(-needed // _MIB)}Mi")
+
+
+def _check_runs(settings: Settings) -> None:
+    """What only a Job or a CronJob has, and what neither can have."""
+    kind, runs = settings.resources.workload, settings.runs
+    if kind == "CronJob" and not runs.schedule:
+        raise wrong("schedule", "", "a CronJob needs one", '"0 * * * *"')
+    for key, value in (("schedule", runs.schedule), ("timeZone", runs.time_zone)):
+        if value and kind != "CronJob":
+            raise wrong(
+                key, value, f"a {kind} has no schedule", remedy=f"Set workload to CronJob, or leave {key} empty"
+            )
+    if runs.by_hand and runs.time_zone:
+        raise wrong("timeZone", runs.time_zone, "there is no schedule", remedy="Leave it empty, or set a schedule")
+    if not settings.ends:
+        if runs.deadline:
+            rule = f"a {kind} does not end"
+            raise wrong(
+                "activeDeadline", runs.deadline, rule, remedy="Set workload to Job or CronJob, or leave it at 0"
+            )
+        return
+    if settings.run.state:
+        remedy = "Leave it empty, and use understudy suspend and resume while a run is under way"
+        raise wrong("state", settings.run.state, f"pods of a {kind} end with their run", remedy=remedy)
+    if RUN_ID in settings.job.environment or RUN_ID in settings.job.secret_environment:
+        raise wrong("environment", RUN_ID, "each run is its Job's UID", remedy="Leave it out")
 
 
 def _check_grace(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 It runs the same program through the SDK's own protocol, in this process, and does with each resource that is registered what the
 program's options ask for: by server-side apply, under the program's field manager; adopting what is there only through a provider
-that says so; comparing declared fields with the last ones; leaving what is to be retained. What it knows of a stack it writes down.
+that says so; comparing declared fields with the last ones; replacing what cannot be changed; leaving what is to be retained. What it
+knows of a stack it writes down.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from testkit.pulumi_program import Echo, perform, plain
 
 _CHART = "kubernetes:helm.sh/v4:Chart"
 _MANAGER = "pulumi.com/patchFieldManager"
+#: In place of a Job's end; ours ask for no more than that it is there.
+_WAIT_FOR = "pulumi.com/waitFor"
 #: Seconds for a Job, as the engine has them.
 _JOB_PATIENCE = 600.0
 
@@ -138,6 +141,10 @@ class DeployDriver(mocks.MockMonitor):
         if before is not None and before.digest == digest and not self._refreshing:
             return
         live = self._live(known)
+        changed = live is not None and not contains(live.get("spec"), declared.get("spec"))
+        if before is not None and changed and request.deleteBeforeReplace:  # what cannot be changed
+            self._remove(before)
+            before = live = None
         if before is None and live is not None and not upsert:
             raise NotDone(f"{known.kind} {known.name} is there already, and its provider does not adopt")
         manager = metadata.get("annotations", {}).get(
@@ -147,7 +154,7 @@ class DeployDriver(mocks.MockMonitor):
         if before is None or not contains(live, declared):
             self._changed += 1
             self._cluster.kubectl("apply", *options, stdin=json.dumps(declared))
-            if known.kind == "Job":
+            if known.kind == "Job" and _WAIT_FOR not in metadata.get("annotations", {}):
                 self._await_job(known)
 
     def _await_job(self, known: Known) -> None:

@@ -33,6 +33,11 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "native": {"mode": "native", "bucketSecret": "flights-bucket", "environment": {"A": "b"}},
     "standalone": {"mode": "standalone", "master": "spark://m:7077"},
     "StatefulSet": {"workload": "StatefulSet", "replicas": 1, "storageClass": "block"},
+    "Job": {"workload": "Job", "activeDeadline": 3600},
+    "Job, one replica": {"workload": "Job", "replicas": 1},
+    "Job, native": {"workload": "Job", "mode": "native", "egress": ["10.0.0.0/8"]},
+    "CronJob": {"workload": "CronJob", "schedule": "0 * * * *", "timeZone": "Europe/Berlin"},
+    "CronJob by hand": {"workload": "CronJob", "schedule": "none"},
     "lock configmap": {"lock": "configmap"},
     "lock multi": {"lock": "multi"},
     "egress": {"egress": ["10.0.0.0/8", "2001:db8::/32"]},
@@ -61,7 +66,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "flowSchema": True,
     },
 }
-STACKS = ("dev", "prod")
+STACKS = ("dev", "hourly", "prod")
 
 
 def variant(name: str, namespace: str) -> Settings:
@@ -174,6 +179,8 @@ def test_kube_linter_has_nothing_against_it(linter: Linter, name: str) -> None:
         ("no policies", without_its_excuses, ["non-isolated-pod Deployment"]),
         ("standalone", without_its_excuses, ["non-isolated-pod Deployment"]),
         ("keys", without_its_excuses, ["read-secret-from-env-var Deployment"]),
+        ("Job", without_its_excuses, ["restart-policy Job"]),
+        ("CronJob", without_its_excuses, ["restart-policy CronJob"]),
     ],
 )
 def test_kube_linter_finds_what_is_wrong_and_what_is_only_excused(

@@ -23,6 +23,7 @@
     ├── RequestFailed           (exit 11) it was tried and did not succeed; the job runs on
     ├── RequestUnanswered       (exit 12) no leader has answered in time; the request stays
     ├── JobNotEnded             (exit 13) a run has no result yet
+    ├── ReplicaStopped          (exit 143) a replica in a Job's pod was told to stop
     ├── ProcessesRemain         (exit 71) a driver was killed, and the kernel does not end it
     └── InternalError           (exit 70) a part of this replica failed in a way nothing was prepared for
 
@@ -147,6 +148,12 @@ class ScriptProblem(UnderstudyError):
 
 class JobFailed(UnderstudyError):
     exit_code = 1
+
+
+class ReplicaStopped(UnderstudyError):
+    """In a Job's pod, where 0 would say that the run has ended. The code is that of a process that SIGTERM has ended."""
+
+    exit_code = 143
 
 
 class InternalError(UnderstudyError):

@@ -18,6 +18,7 @@ _KINDS: Mapping[tuple[str, str], type[pulumi.CustomResource]] = {
     ("v1", "ServiceAccount"): core.v1.ServiceAccount,
     ("apps/v1", "Deployment"): apps.v1.Deployment,
     ("apps/v1", "StatefulSet"): apps.v1.StatefulSet,
+    ("batch/v1", "CronJob"): batch.v1.CronJob,
     ("batch/v1", "Job"): batch.v1.Job,
     ("coordination.k8s.io/v1", "Lease"): coordination.v1.Lease,
     ("flowcontrol.apiserver.k8s.io/v1", "FlowSchema"): flowcontrol.v1.FlowSchema,

@@ -28,9 +28,18 @@ class Workload(pulumi.ComponentResource):
             # The old revision's script goes after its last pod.
             map_ = declare(script, own)
             own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=[*after, map_]))
-        declare(budget(settings), own)
-        declare(workload(settings, endpoint), own)
+        limit = budget(settings)
+        if limit is not None:
+            declare(limit, own)
+        declare(workload(settings, endpoint), pulumi.ResourceOptions.merge(own, _replaced(settings)))
         if state is not None and settings.run.state == "running":
             # Beside the replicas: those of a job that has FAILED do not become ready before it may run again.
             declare(state, own)
         self.register_outputs({})
+
+
+def _replaced(settings: Settings) -> pulumi.ResourceOptions | None:
+    """A Job cannot be changed. Another one comes after it: two at once would be two runs, and the second is refused."""
+    if settings.resources.workload != "Job":
+        return None
+    return pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)

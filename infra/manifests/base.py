@@ -12,6 +12,8 @@ Manifest = dict[str, Any]
 
 #: Of probes and metrics.
 PROBES = 8080
+#: Kubernetes puts it on each pod of a Job.
+JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
 
 RESTRICTED_POD: Mapping[str, Any] = {
     "runAsNonRoot": True,

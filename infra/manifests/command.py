@@ -7,8 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from infra.manifests.access import executors_name
-from infra.manifests.base import PROBES, Manifest
+from infra.manifests.base import JOB_UID_LABEL, PROBES, Manifest
 from infra.settings import Run, Settings
+from infra.validation import RUN_ID
 from understudy.config.bundle import keys_of
 
 #: Where a script from this machine is mounted.
@@ -76,6 +77,7 @@ def environment(settings: Settings) -> list[Manifest]:
         "UNDERSTUDY_POD_UID": "metadata.uid",
         "UNDERSTUDY_POD_NAME": "metadata.name",
         "UNDERSTUDY_POD_IP": "status.podIP",
+        **({RUN_ID: f"metadata.labels['{JOB_UID_LABEL}']"} if settings.ends else {}),
     }
     found: list[Manifest] = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()

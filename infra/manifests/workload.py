@@ -1,4 +1,7 @@
-"""The replicas: a Deployment, or a StatefulSet of one pod whose HA documents are on a volume; their script; their PDB."""
+"""The replicas, their script, and their PDB.
+
+Replicas are a Deployment; a Job or a CronJob for a script that ends; or a StatefulSet of one pod whose HA documents are on a volume.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from pathlib import Path
 
 from infra.manifests.access import account_name
 from infra.manifests.base import (
+    JOB_UID_LABEL,
     PROBES,
     RESTRICTED_CONTAINER,
     RESTRICTED_POD,
     Manifest,
+    annotated,
     labels,
     lint_exempt,
     manifest,
@@ -18,24 +23,79 @@ from infra.manifests.base import (
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
 from infra.manifests.ha import ha_claim
 from infra.settings import Settings
+from understudy.errors import ReplicaStopped
 from understudy.protocol.names import CLUSTER_LABEL
+
+#: A run may lose so many pods to deaths that nothing explains, of replicas or of nodes. More, and its Job has failed: memory that does
+#: not suffice would kill pods for ever.
+_UNEXPLAINED = 20
+#: The job has FAILED, or another try would end the same (docs/exit-codes.md).
+_FINAL = [1, 2, 3, 5, 6, 7]
+#: For Pulumi: a Job that is there is enough, and its end is not waited for. To skip waiting altogether would skip it when the Job is
+#: deleted as well, and its successor has the same name.
+_NO_WAIT = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 
 
 def workload(settings: Settings, endpoint: str) -> Manifest:
     """``endpoint``: the S3 server's URL; empty for AWS."""
-    common = {
-        "replicas": settings.run.replicas,
-        "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
-        "template": {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)},
-    }
-    name = settings.job.cluster
+    return lint_exempt(_workload(settings, _template(settings, endpoint)), _lint_exemptions(settings))
+
+
+def _workload(settings: Settings, template: Manifest) -> Manifest:
+    name, kind = settings.job.cluster, settings.resources.workload
+    if kind == "Job":
+        return annotated(manifest(settings, "batch/v1", kind, name, spec=_job(settings, template)), _NO_WAIT)
+    if kind == "CronJob":
+        return manifest(settings, "batch/v1", kind, name, spec=_cron_job(settings, template))
+    selector = {"matchLabels": {CLUSTER_LABEL: name}}
+    common = {"replicas": settings.run.replicas, "selector": selector, "template": template}
     if settings.on_volume:
         spec = {**common, "serviceName": name, "updateStrategy": {"type": "RollingUpdate"}}
-        return lint_exempt(manifest(settings, "apps/v1", "StatefulSet", name, spec=spec), _lint_exemptions(settings))
+        return manifest(settings, "apps/v1", kind, name, spec=spec)
     # The new pod has rehearsed before an old one goes.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-    spec = {**common, "strategy": strategy}
-    return lint_exempt(manifest(settings, "apps/v1", "Deployment", name, spec=spec), _lint_exemptions(settings))
+    return manifest(settings, "apps/v1", kind, name, spec={**common, "strategy": strategy})
+
+
+def _template(settings: Settings, endpoint: str) -> Manifest:
+    return {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)}
+
+
+def _job(settings: Settings, template: Manifest) -> Manifest:
+    """One run. The first replica that ends with 0 ends it for all: no pod is made any more, and none that waits for room is waited for.
+
+    A pod that was evicted, or told to stop, is replaced and not counted. No time to live after the end: a Job that is gone would be made
+    again by what declares it, as another run.
+    """
+    replicas, deadline = settings.run.replicas, settings.runs.deadline
+    ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    codes = [
+        {"action": action, "onExitCodes": {"operator": "In", "values": values}}
+        for action, values in (("Ignore", [ReplicaStopped.exit_code]), ("FailJob", _FINAL))
+    ]
+    return {
+        # Indexes are what a policy of success asks for, and mean nothing to replicas.
+        "completionMode": "Indexed",
+        "completions": replicas,
+        "parallelism": replicas,
+        "successPolicy": {"rules": [{"succeededCount": 1}]},
+        "podFailurePolicy": {"rules": [ignored, *codes]},
+        "backoffLimit": _UNEXPLAINED,
+        **({"activeDeadlineSeconds": deadline} if deadline else {}),
+        "template": template,
+    }
+
+
+def _cron_job(settings: Settings, template: Manifest) -> Manifest:
+    """Each of its Jobs is a run. While one is under way, the next is left out: it would be refused."""
+    runs = settings.runs
+    when = {"schedule": "@yearly", "suspend": True} if runs.by_hand else {"schedule": runs.schedule}
+    return {
+        **when,
+        **({"timeZone": runs.time_zone} if runs.time_zone else {}),
+        "concurrencyPolicy": "Forbid",
+        "jobTemplate": {"metadata": {"labels": labels(settings)}, "spec": _job(settings, template)},
+    }
 
 
 def _lint_exemptions(settings: Settings) -> dict[str, str]:
@@ -51,13 +111,21 @@ def _lint_exemptions(settings: Settings) -> dict[str, str]:
         found["non-isolated-pod"] = "A Spark master's executors are anywhere, and all of them call their driver."
     elif not settings.network.policies:
         found["non-isolated-pod"] = "The stack wants no policies (understudy:networkPolicies)."
+    if settings.ends:
+        found["restart-policy"] = "Its pods are replaced and not started again: each end of one counts for its Job."
     return found
 
 
-def budget(settings: Settings) -> Manifest:
-    """One replica at a time: a drain takes the leader when a standby is there, and never all of them."""
+def budget(settings: Settings) -> Manifest | None:
+    """One replica at a time: a drain takes the leader when a standby is there, and never all of them.
+
+    A Job cannot be asked how many pods it wants, so there it is counted how many have to stay. A single replica has no budget.
+    """
+    allowed = {"minAvailable": settings.run.replicas - 1} if settings.ends else {"maxUnavailable": 1}
+    if settings.ends and settings.run.replicas == 1:
+        return None
     spec = {
-        "maxUnavailable": 1,
+        **allowed,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
         "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
     }
@@ -94,7 +162,7 @@ def _pod(settings: Settings, endpoint: str) -> Manifest:
     resources = settings.resources
     return {
         **any_pod(settings),
-        "restartPolicy": "Always",
+        "restartPolicy": "Never" if settings.ends else "Always",
         "terminationGracePeriodSeconds": settings.run.termination_grace,
         **({"priorityClassName": resources.priority_class} if resources.priority_class else {}),
         **({} if settings.on_volume else _apart(settings)),
@@ -157,7 +225,7 @@ def _apart(settings: Settings) -> Manifest:
             "topologyKey": key,
             "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
             "labelSelector": mine,
-            "matchLabelKeys": ["pod-template-hash"],
+            "matchLabelKeys": [JOB_UID_LABEL if settings.ends else "pod-template-hash"],
             # Without it one node would do, with every replica on it.
             **({"minDomains": settings.run.replicas} if strict else {}),
         }

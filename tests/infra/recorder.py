@@ -33,6 +33,8 @@ class Registered:
     secrets: tuple[str, ...]
     secret_outputs: tuple[str, ...]
     after: tuple[str, ...]
+    replace_on_changes: tuple[str, ...]
+    delete_before_replace: bool
 
     @property
     def kind(self) -> str:
@@ -66,6 +68,8 @@ class Recorder(mocks.MockMonitor):
                     secrets=tuple(sorted(_secrets("", inputs))),
                     secret_outputs=tuple(request.additionalSecretOutputs),
                     after=tuple(urn.rpartition("::")[2] for urn in request.dependencies),
+                    replace_on_changes=tuple(request.replaceOnChanges),
+                    delete_before_replace=request.deleteBeforeReplace,
                 )
             )
         return super().RegisterResource(request)

@@ -40,8 +40,8 @@ VARIABLES = st.sampled_from(["A", "LOG_LEVEL", "_x", "API_KEY", "TOKEN", "JAVA_O
 def stacks(draw: st.DrawFn) -> dict[str, Any]:
     """What no rule refuses."""
     mode = draw(st.sampled_from(MODES))
-    workload = "Deployment" if mode == "native" else draw(st.sampled_from(WORKLOADS))
-    volume, production = workload == "StatefulSet", draw(st.booleans())
+    workload = draw(st.sampled_from([each for each in WORKLOADS if mode != "native" or each != "StatefulSet"]))
+    volume, ends, production = workload == "StatefulSet", workload in {"Job", "CronJob"}, draw(st.booleans())
     executors = draw(st.integers(1, 9))
     in_image = draw(st.booleans())
     variables = draw(st.dictionaries(VARIABLES, TEXTS))
@@ -63,7 +63,8 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "secretEnvironment": secret,
         "sparkSettings": draw(st.dictionaries(st.sampled_from(["spark.a", "spark.b.c"]), TEXTS)),
         "replicas": 1 if volume else draw(st.integers(2 if production else 1, 5)),
-        "state": "" if volume else draw(st.sampled_from(STATES)),
+        "state": "" if volume or ends else draw(st.sampled_from(STATES)),
+        **(draw(_runs(scheduled=workload == "CronJob")) if ends else {}),
         **draw(_endings()),
         "profile": draw(st.sampled_from(["default", "fast"])),
         "timings": draw(st.sampled_from([{}, {"lease": 30}, {"retry": 0.5, "kill": 0.2}])),
@@ -95,6 +96,13 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "monitoringChart": draw(st.booleans()),
         "flowSchema": draw(st.booleans()),
     }
+
+
+@st.composite
+def _runs(draw: st.DrawFn, *, scheduled: bool) -> dict[str, Any]:
+    schedule = draw(st.sampled_from(["*/5 * * * mon-fri", "@hourly", "none"])) if scheduled else ""
+    zone = draw(st.sampled_from(["", "Europe/Berlin"])) if scheduled and schedule != "none" else ""
+    return {"schedule": schedule, "timeZone": zone, "activeDeadline": draw(st.sampled_from([0, 3600]))}
 
 
 @st.composite

@@ -19,7 +19,7 @@ from infra.manifests.everything import kept_objects
 from infra.manifests.ha import ha_objects, persistent_volume_claims
 from infra.manifests.workload import workload
 from infra.schema import PROJECT
-from infra.settings import Settings, settings_from
+from infra.settings import WORKLOADS, Settings, settings_from
 from testkit.bundle import LEAST
 from testkit.versions import kubernetes_version
 from tests.infra.pod_security import violations
@@ -46,10 +46,22 @@ def names(objects: list[Manifest], kind: str) -> set[str]:
     return {each["metadata"]["name"] for each in of_kind(objects, kind)}
 
 
-def template_of(objects: list[Manifest]) -> Manifest:
-    (found,) = of_kind(objects, "Deployment", "StatefulSet")
-    template: Manifest = found["spec"]["template"]
+def workload_of(objects: list[Manifest]) -> Manifest:
+    """What runs replicas: a declared state has a Job, too."""
+    (found,) = [
+        each for each in of_kind(objects, *WORKLOADS) if each["metadata"]["name"] in names(objects, "ServiceAccount")
+    ]
+    return found
+
+
+def template_in(workload: Manifest) -> Manifest:
+    spec = workload["spec"]
+    template: Manifest = (spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec)["template"]
     return template
+
+
+def template_of(objects: list[Manifest]) -> Manifest:
+    return template_in(workload_of(objects))
 
 
 def rules_of(objects: list[Manifest]) -> list[Manifest]:
@@ -60,24 +72,26 @@ class TestPods:
     @patient
     @any_stack
     def test_pass_pod_security_restricted(self, stack: Settings) -> None:
-        for each in of_kind(everything(stack), "Deployment", "StatefulSet", "Job"):
-            assert violations(each["spec"]["template"]["spec"]) == []
+        for each in of_kind(everything(stack), *WORKLOADS):
+            assert violations(template_in(each)["spec"]) == []
 
     @patient
     @any_stack
     def test_are_found_by_whatever_selects_them(self, stack: Settings) -> None:
         objects = everything(stack)
-        (owner,) = of_kind(objects, "Deployment", "StatefulSet")
         template = template_of(objects)
         spread = template["spec"].get("topologySpreadConstraints", [])
-        selectors = [owner["spec"]["selector"], *(each["labelSelector"] for each in spread)]
+        selectors = [each["labelSelector"] for each in spread]
+        if not stack.ends:  # a Job makes its own
+            selectors.append(workload_of(objects)["spec"]["selector"])
         selectors += [each["spec"]["selector"] for each in of_kind(objects, "PodDisruptionBudget", "PodMonitor")]
         selectors += [
             each["spec"]["podSelector"]
             for each in of_kind(objects, "NetworkPolicy")
             if each["metadata"]["name"] == stack.job.cluster
         ]
-        assert len(of_kind(objects, "PodDisruptionBudget")) == 1
+        alone = stack.ends and stack.run.replicas == 1
+        assert len(of_kind(objects, "PodDisruptionBudget")) == (not alone)
         assert not stack.network.egress or any(
             "Egress" in each["spec"]["policyTypes"] for each in of_kind(objects, "NetworkPolicy")
         )
@@ -297,6 +311,7 @@ class TestExcuses:
             {"mode": "standalone", "master": "spark://m:7077"},
             {"networkPolicies": False, "secretEnvironment": {"TOKEN": "flights-api/key"}},
             {"state": "suspended", "networkPolicies": False},
+            {"workload": "Job"},
         ],
         ids=" ".join,
     )

@@ -46,6 +46,21 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("replicas", {"workload": "StatefulSet"}, "1 replica"),
     ("state", {"state": "stopped"}, "one of running, suspended"),
     ("state", {"state": "suspended", "workload": "StatefulSet", "replicas": 1}, "its own pod's volume"),
+    ("state", {"state": "running", "workload": "Job"}, "end with their run"),
+    ("state", {"state": "suspended", "workload": "CronJob", "schedule": "@daily"}, "end with their run"),
+    ("workload", {"workload": "ReplicaSet"}, "one of Deployment, StatefulSet, Job, CronJob"),
+    ("schedule", {"workload": "CronJob"}, "a CronJob needs one"),
+    ("schedule", {"workload": "CronJob", "schedule": "hourly"}, "five fields of cron"),
+    ("schedule", {"workload": "CronJob", "schedule": "0 24 * * *"}, "five fields of cron"),
+    ("schedule", {"schedule": "@hourly"}, "a Deployment has no schedule"),
+    ("schedule", {"workload": "Job", "schedule": "@hourly"}, "a Job has no schedule"),
+    ("timeZone", {"timeZone": "Europe/Berlin"}, "a Deployment has no schedule"),
+    ("timeZone", {"workload": "CronJob", "schedule": "@daily", "timeZone": "CET +1"}, "time zone database"),
+    ("timeZone", {"workload": "CronJob", "schedule": "none", "timeZone": "UTC"}, "there is no schedule"),
+    ("activeDeadline", {"activeDeadline": 60}, "a Deployment does not end"),
+    ("activeDeadline", {"workload": "Job", "activeDeadline": -1}, "at least 0"),
+    ("environment", {"workload": "Job", "environment": {"UNDERSTUDY_RUN_ID": "x"}}, "its Job's UID"),
+    ("environment", {"workload": "Job", "secretEnvironment": {"UNDERSTUDY_RUN_ID": "a/b"}}, "its Job's UID"),
     ("production", {"production": 1}, "boolean"),
     ("arguments", {"arguments": [1]}, "list of strings"),
     ("environment", {"environment": {"A": ["b"]}}, "names with a string"),
@@ -190,7 +205,7 @@ def test_the_least_is_enough() -> None:
     assert settings.job.job == "flights"
 
 
-@pytest.mark.parametrize("stack", ["dev", "prod"])
+@pytest.mark.parametrize("stack", ["dev", "hourly", "prod"])
 def test_the_stacks_are_sound(stack: str) -> None:
     text = (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
     config = yaml.safe_load(text)["config"]
@@ -199,7 +214,7 @@ def test_the_stacks_are_sound(stack: str) -> None:
         {name.partition(":")[2]: value for name, value in config.items()}
     )  # the engine may have written it again
     settings = settings_from({**written, **keys_made_by_make_up})
-    assert settings.protection.production is (stack == "prod")
+    assert settings.protection.production is (stack != "dev")
     assert settings.keeps
 
 
@@ -238,7 +253,7 @@ class TestSchema:
     def test_is_a_schema(self) -> None:
         Draft202012Validator.check_schema(json_schema())
 
-    @pytest.mark.parametrize("stack", ["dev", "prod"])
+    @pytest.mark.parametrize("stack", ["dev", "hourly", "prod"])
     def test_takes_the_stacks(self, stack: str) -> None:
         text = (PROJECT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8")
         config = {name.partition(":")[2]: value for name, value in yaml.safe_load(text)["config"].items()}

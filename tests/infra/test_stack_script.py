@@ -26,7 +26,7 @@ def called(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     [
         ((), "say up, down or purge, and a stack"),
         (("upp", "dev"), "say up, down or purge, and a stack"),
-        (("up", "nobodys"), "STACK: there is no stacks/Pulumi.nobodys.yaml. There are: dev prod"),
+        (("up", "nobodys"), "STACK: there is no stacks/Pulumi.nobodys.yaml. There are: dev hourly prod"),
         (("purge", "dev"), "Add SURE=yes"),
     ],
 )

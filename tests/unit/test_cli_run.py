@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -14,9 +15,10 @@ import pytest
 
 from understudy.cli.run import _run, split
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.errors import SettingsError
+from understudy.errors import ReplicaStopped, SettingsError
 from understudy.ha.replicas import ReplicaStore
 from understudy.supervisor.supervisor import Supervisor
+from understudy.supervisor.workload import AfterExit
 
 
 def test_submit_options_the_script_and_its_arguments_are_told_apart() -> None:
@@ -166,12 +168,18 @@ class Stopped:
 
 
 @pytest.mark.parametrize(
-    ("successor", "in_a_pod", "lingers"),
-    [("next", True, True), ("next", False, False), (None, True, False)],
-    ids=["handed over in a pod", "handed over elsewhere", "no successor"],
+    ("successor", "after", "lingers"),
+    [
+        ("next", AfterExit.RESTART, True),
+        ("next", AfterExit.COUNTED, True),
+        ("next", AfterExit.NOTHING, False),
+        (None, AfterExit.RESTART, False),
+        (None, AfterExit.COUNTED, False),
+    ],
+    ids=["handed over in a pod", "in a Job's pod", "elsewhere", "no successor", "no successor in a Job's pod"],
 )
 def test_a_leaders_pod_outlives_its_handover(
-    monkeypatch: pytest.MonkeyPatch, successor: str | None, *, in_a_pod: bool, lingers: bool
+    monkeypatch: pytest.MonkeyPatch, successor: str | None, after: AfterExit, *, lingers: bool
 ) -> None:
     slept: list[float] = []
 
@@ -179,5 +187,39 @@ def test_a_leaders_pod_outlives_its_handover(
         slept.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    assert asyncio.run(_run(cast(Supervisor, Stopped(successor)), always_restarted=in_a_pod)) == 0
+    with pytest.raises(ReplicaStopped) if after is AfterExit.COUNTED else nullcontext():
+        assert asyncio.run(_run(cast(Supervisor, Stopped(successor)), after)) == 0
     assert bool(slept) is lingers
+
+
+@dataclass
+class Over:
+    """A replica whose run has ended by itself."""
+
+    code: int
+    successor: None = None
+    told_to_stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> int:
+        return self.code
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_in_a_jobs_pod_a_replica_ends_with_its_run_and_with_its_result(code: int) -> None:
+    async def ended() -> int:
+        return await asyncio.wait_for(_run(cast(Supervisor, Over(code)), AfterExit.COUNTED), 10)
+
+    assert asyncio.run(ended()) == code
+
+
+def test_in_a_deployments_pod_a_replica_of_a_finished_run_stays() -> None:
+    async def stays() -> None:
+        over = Over(0)
+        running = asyncio.create_task(_run(cast(Supervisor, over), AfterExit.RESTART))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not running.done()
+        over.told_to_stop.set()
+        assert await running == 0
+
+    asyncio.run(stays())

@@ -35,4 +35,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "monitoring.relabelings" -}}
 - sourceLabels: [__meta_kubernetes_pod_label_understudy_dev_cluster]
   targetLabel: cluster_id
+- sourceLabels: [__meta_kubernetes_pod_controller_kind]
+  regex: Job
+  targetLabel: workload
 {{- end }}

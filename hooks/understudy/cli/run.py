@@ -12,12 +12,13 @@ import typer
 
 from understudy.cli.options import takes_options
 from understudy.config.tree import Config
-from understudy.errors import SettingsError
+from understudy.errors import ReplicaStopped, SettingsError
 
 if TYPE_CHECKING:
     from understudy.events import Log
     from understudy.supervisor.settings import RunSettings
     from understudy.supervisor.supervisor import Supervisor
+    from understudy.supervisor.workload import AfterExit
 
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "max_content_width": 120}
 
@@ -100,7 +101,7 @@ def run(
 
     Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
-    batch job; 70 a part of this replica failed unexpectedly.
+    batch job; 70 a part of this replica failed unexpectedly. In a pod of a Kubernetes Job, 143 this replica was told to stop.
     """
     import asyncio
 
@@ -162,13 +163,13 @@ async def _replica(settings: RunSettings, address: tuple[str, int] | None, fence
     services, host = await connect(settings, log)
     supervisor = Supervisor(settings, services, host, fence, log)
     if address is None:
-        return await _run(supervisor, always_restarted=host.always_restarted)
+        return await _run(supervisor, host.after_exit)
     from understudy.supervisor.probes import Probes
 
     probes = Probes(supervisor.health, services.requests)
     await probes.start(*address)
     try:
-        return await _run(supervisor, always_restarted=host.always_restarted)
+        return await _run(supervisor, host.after_exit)
     finally:
         await probes.stop()
 
@@ -192,23 +193,30 @@ def _refuse_cluster_mode(submit: list[str]) -> None:
         )
 
 
-async def _run(supervisor: Supervisor, *, always_restarted: bool) -> int:
-    """Runs the replica to its end. In a pod it stays after that in two cases.
+async def _run(supervisor: Supervisor, after: AfterExit) -> int:
+    """Runs the replica to its end. In a pod that is not the end of its process in three cases.
 
-    A replica of a job that has FINISHED stays ready and idle until it is told to stop: the kubelet would start it again and again. A
-    leader that was told to stop ends a little after its handover.
+    A replica of a job that has FINISHED stays ready and idle until it is told to stop, where the kubelet would start it again and again.
+    A leader that was told to stop ends a little after its handover. In a Job's pod no replica that was told to stop ends with 0: its Job
+    would take the run for ended, and make no pod in its place. Raises ``ReplicaStopped`` there, and what ended the replica.
     """
     import asyncio
 
+    from understudy.supervisor.workload import AfterExit
+
     code = await supervisor.run()
-    if not always_restarted:
+    if after is AfterExit.NOTHING:
         return code
     if supervisor.successor is not None:
         await asyncio.sleep(_LINGERS)
-    elif code == 0:
+    elif code == 0 and after is AfterExit.RESTART:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, supervisor.told_to_stop.set)
         await supervisor.told_to_stop.wait()
+    if code == 0 and after is AfterExit.COUNTED and supervisor.told_to_stop.is_set():
+        raise ReplicaStopped(
+            "this replica was told to stop", remedy="Its Job makes a pod in its place, unless the run has ended"
+        )
     return code
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from understudy.election.state import ElectionView
-from understudy.errors import IdentityConflict, JobFailed
+from understudy.errors import DocumentError, IdentityConflict, JobFailed
 from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.runs import SUPERSEDED, Over, PastRun, Runs
-from understudy.supervisor.workload import seen_renewing
+from understudy.supervisor.inputs import ConflictingRun, ConflictingWorkload
+from understudy.supervisor.workload import find_conflicting_workload, seen_renewing
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,24 @@ async def run_under_way(
     await seen_renewing(view, lambda now: now.leader != holder, pause)
     job = await jobs.read()
     return (job.other_run_than(run) or None) if job is not None else None
+
+
+async def conflict_with(
+    jobs: JobStore, run: str, view: Callable[[], ElectionView], workload: str, pause: float
+) -> ConflictingWorkload | ConflictingRun:
+    """Why a replica of ``workload`` may not stay: another workload's leader was seen to renew. Looks every ``pause`` seconds.
+
+    Successive Jobs are told by their runs. A leader whose run has ended gives the lock back within moments, and is waited for.
+    """
+    while True:
+        found = await find_conflicting_workload(view, workload, pause)
+        job = None
+        with suppress(DocumentError):  # then the workload alone says enough
+            job = await jobs.read()
+        if job is None or not job.status.terminal:
+            other = "" if job is None else job.other_run_than(run)
+            return ConflictingRun(other) if other else ConflictingWorkload(found)
+        await asyncio.sleep(pause)
 
 
 def run_begins(runs: Runs) -> str:

@@ -26,6 +26,7 @@ from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_staleness import mounted
+from understudy.supervisor.workload import AfterExit
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
@@ -68,8 +69,8 @@ class Host:
 
     ``address``: where other replicas reach this one's probes, as host:port, or empty. ``workload`` and ``revision``:
     what rolls our code out, and its number for it; empty and 0 where nothing does, or it cannot be seen.
-    ``look_up_revision`` asks again. ``always_restarted``: this process is started again after any exit code. ``native``
-    is there when executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
+    ``look_up_revision`` asks again. ``after_exit``: what follows the end of this process. ``native`` is there when
+    executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
     ``java_options`` go before the user's own for the driver's JVM, which win. ``driver_parts``: how a driver is started
     here. ``unique`` gives texts that were never given before, ``chance`` numbers from 0 to 1.
     """
@@ -82,7 +83,7 @@ class Host:
     close: Callable[[], Awaitable[None]]
     workload: str = ""
     revision: int = 0
-    always_restarted: bool = False
+    after_exit: AfterExit = AfterExit.NOTHING
     native: Native | None = None
     mounts: tuple[Path, ...] = ()
     java_options: str = ""
@@ -173,7 +174,7 @@ async def this_pod(settings: RunSettings, pod: PodIdentity, api: ApiServer, log:
         close=close,
         workload=rollout.workload,
         revision=rollout.revision,
-        always_restarted=rollout.always_restarted,
+        after_exit=rollout.after_exit,
         look_up_revision=rollout.look,
         native=native,
         mounts=mounted(),

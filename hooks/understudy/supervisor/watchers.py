@@ -17,13 +17,12 @@ from understudy.ha.services import HighAvailabilityServices
 from understudy.supervisor import fence_logs
 from understudy.supervisor.command_executor import CommandExecutor
 from understudy.supervisor.commands import StartStandby
-from understudy.supervisor.ended import run_under_way
+from understudy.supervisor.ended import conflict_with, run_under_way
 from understudy.supervisor.health import Health
 from understudy.supervisor.hosts import Host
-from understudy.supervisor.inputs import ConflictingRun, ConflictingWorkload, Event, JobChanged, StandbyStale
+from understudy.supervisor.inputs import ConflictingRun, Event, JobChanged, StandbyStale
 from understudy.supervisor.root_tasks import RootTasks
 from understudy.supervisor.settings import RunSettings
-from understudy.supervisor.workload import find_conflicting_workload
 
 #: Seconds between two looks at the job's document where no watch says that it has changed.
 _LOOK_AT_JOB = 15.0
@@ -88,10 +87,10 @@ class Watchers:
             await asyncio.sleep(self.settings.timings.retry / 2)
 
     async def _look_for_conflicting_workload(self) -> None:
+        settings, jobs = self.settings, self.executor.jobs
         if workload := self.host.workload:
-            pause = self.settings.timings.retry
-            found = await find_conflicting_workload(lambda: self.elector.view, workload, pause)
-            self.post(ConflictingWorkload(found))
+            pause = settings.timings.retry
+            self.post(await conflict_with(jobs, settings.run_id, lambda: self.elector.view, workload, pause))
 
     async def _look_for_another_run(self) -> None:
         settings, jobs = self.settings, self.executor.jobs

@@ -1,8 +1,9 @@
-"""Which Deployment a pod belongs to, which of its revisions it runs, and whether another Deployment has our cluster id."""
+"""Which Deployment or Job a pod belongs to, which revision it runs, and whether another workload has our cluster id."""
 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -18,11 +19,20 @@ if TYPE_CHECKING:
 _REVISION = "deployment.kubernetes.io/revision"
 
 
+class AfterExit(enum.Enum):
+    """What follows the end of a replica's process."""
+
+    NOTHING = "nothing that is known here"
+    RESTART = "the kubelet starts it again, after any exit code"
+    COUNTED = "its Job counts it: 0 says that the run has ended, and a pod that has failed is replaced or fails the Job"
+
+
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """``workload`` names the Deployment and its uid, empty if the pod has none or may not know; ``revision`` is 0 then.
+    """``workload`` names the Deployment or Job and its uid, empty if the pod has none or may not know. A Deployment numbers its
+    revisions; ``revision`` is 0 for others: the template of a Job never changes.
 
-    ``image`` is what the pod's first container runs; ``always_restarted`` says that the kubelet starts it again whenever it ends.
+    ``image`` is what the pod's first container runs.
     """
 
     api: ApiServer
@@ -30,7 +40,7 @@ class Rollout:
     workload: str = ""
     revision: int = 0
     image: str = ""
-    always_restarted: bool = False
+    after_exit: AfterExit = AfterExit.NOTHING
 
     @classmethod
     async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
@@ -44,10 +54,11 @@ class Rollout:
                 remedy=f"Add get, list and watch on pods to the HA Role of namespace {api.namespace}, and check --namespace",
             )
         spec = answer.body["spec"]
-        alone = cls(
-            api, image=str(spec["containers"][0]["image"]), always_restarted=spec.get("restartPolicy") == "Always"
-        )
+        after_exit = AfterExit.RESTART if spec.get("restartPolicy") == "Always" else AfterExit.NOTHING
+        alone = cls(api, image=str(spec["containers"][0]["image"]), after_exit=after_exit)
         owner = _controller(answer.body)
+        if owner.get("kind") == "Job":
+            return replace(alone, workload=f"{owner['name']}/{owner['uid']}", after_exit=AfterExit.COUNTED)
         if owner.get("kind") != "ReplicaSet":
             return alone
         found = await _get(api, api.path("replicasets", owner["name"], "apps/v1"))
