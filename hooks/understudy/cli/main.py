@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import ensure, requests, result, resume, run, status
+from understudy.cli import doctor, ensure, requests, result, resume, run, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -34,6 +34,7 @@ app.command("unpause")(requests.unpause)
 app.command("cancel")(requests.cancel)
 app.command("ensure")(ensure.ensure)
 app.command("result")(result.result)
+app.command("doctor")(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
