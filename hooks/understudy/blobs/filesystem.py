@@ -27,28 +27,28 @@ class FilesystemBlobStore:
     """
 
     def __init__(self, directory: Path, request_timeout: float) -> None:
-        self._directory = directory
+        self.directory = directory
         self._timeout = request_timeout
         self._threads = Threads()
         self.place = directory.as_uri()
 
     async def read(self, name: str) -> bytes | None:
-        path = self._directory / check_name(name)
+        path = self.directory / check_name(name)
         return await self._call(name, lambda: _read(path))
 
     async def create(self, name: str, data: bytes) -> bytes:
-        path = self._directory / check_name(name)
+        path = self.directory / check_name(name)
         return await self._call(name, lambda: _create(path, data))
 
     async def delete(self, name: str) -> None:
-        path = self._directory / check_name(name)
+        path = self.directory / check_name(name)
         await self._call(name, lambda: path.unlink(missing_ok=True))
 
     async def names(self, prefix: str) -> list[str]:
-        return await self._call(prefix, lambda: sorted(_below(self._directory, prefix)))
+        return await self._call(prefix, lambda: sorted(_below(self.directory, prefix)))
 
     async def discard(self, prefix: str) -> int:
-        directory = self._directory / check_prefix(prefix)
+        directory = self.directory / check_prefix(prefix)
         return await self._call(prefix, lambda: _discard(directory))
 
     async def close(self) -> None:

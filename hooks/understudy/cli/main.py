@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, ensure, gc, requests, result, resume, run, status
+from understudy.cli import backup, doctor, ensure, gc, requests, result, resume, run, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -37,6 +37,7 @@ app.command("result")(result.result)
 app.command("gc")(gc.gc)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
+app.command("doctor")(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:

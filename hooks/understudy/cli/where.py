@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.run import default_ha_dir
-from understudy.errors import AccessDenied, SettingsError
+from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
 from understudy.protocol.names import CLUSTER_LABEL, REPLICAS_LABELS, cluster_of_replicas, replicas_of
 
 if TYPE_CHECKING:
     from understudy.blobs.model import BlobStore
+    from understudy.documents.api_server import ApiServer
     from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.documents.model import DocumentStore
 
@@ -39,14 +40,22 @@ Conf = Annotated[
 Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")]
 
 
+class NoCluster(SettingsError):
+    """There is none, or none of that name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The documents of ``cluster``. ``lock`` holds its lock, ``documents`` everything else. ``place``: where they are, in words."""
+    """The documents of ``cluster``. ``lock`` holds its lock, ``documents`` everything else. ``place``: where they are, in words. Either ``home``,
+    the directory of the cluster id on this machine, or ``api``, the server of a Kubernetes cluster.
+    """
 
     cluster: str
     documents: DocumentStore
     lock: DocumentStore
     place: str
+    home: Path | None = None
+    api: ApiServer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,49 +89,58 @@ class Where:
         if not self.in_kubernetes:
             yield _on_this_machine((self.ha_dir or default_ha_dir()).absolute() / self.cluster_id)
             return
-        async with self._reached(lock) as (documents, locks, place):
-            yield Stores(self.cluster_id, documents, locks, place)
+        async with self._reached(lock) as (documents, locks, place, api):
+            yield Stores(self.cluster_id, documents, locks, place, api=api)
 
     @asynccontextmanager
-    async def open(self, lock: str = "lease") -> AsyncIterator[Stores]:
-        """Opens the one cluster there is, or the named one.
+    async def open(self, lock: str = "lease", *, as_named: bool = False) -> AsyncIterator[Stores]:
+        """Opens the one cluster there is, or the named one; ``as_named``: also where the API server does not say whether it is there.
 
         Raises:
-            SettingsError: there is none, or several.
+            NoCluster: there is none.
+            SettingsError: there are several.
         """
-        async with self.open_all(lock) as found:
+        async with self.open_all(lock, as_named=as_named) as found:
             if len(found) > 1:
                 names = ", ".join(each.cluster for each in found)
                 raise SettingsError(f"several clusters: {names}", where="--cluster-id", remedy="Name one of them")
             yield found[0]
 
     @asynccontextmanager
-    async def open_all(self, lock: str = "lease") -> AsyncIterator[list[Stores]]:
-        """Opens the named cluster, otherwise every one there is.
+    async def open_all(self, lock: str = "lease", *, as_named: bool = False) -> AsyncIterator[list[Stores]]:
+        """Opens the named cluster, otherwise every one there is; ``as_named`` as in ``open``.
 
         Raises:
-            SettingsError: there is none.
+            NoCluster: there is none.
         """
         if not self.in_kubernetes:
             homes = _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id)
             yield [_on_this_machine(home) for home in homes]
             return
-        async with self._reached(lock) as (documents, locks, place):
-            yield [Stores(each, documents, locks, place) for each in await self._clusters(documents, place)]
+        async with self._reached(lock) as (documents, locks, place, api):
+            clusters = await self._clusters(documents, place, as_named=as_named)
+            yield [Stores(each, documents, locks, place, api=api) for each in clusters]
 
     @asynccontextmanager
-    async def _reached(self, lock: str) -> AsyncIterator[tuple[KubernetesDocumentStore, DocumentStore, str]]:
+    async def _reached(self, lock: str) -> AsyncIterator[tuple[KubernetesDocumentStore, DocumentStore, str, ApiServer]]:
         from understudy.documents.api_server import ApiServer
         from understudy.documents.kubernetes import KubernetesDocumentStore
         from understudy.supervisor.backends import lock_store
 
         async with await ApiServer.connect(REQUEST, self.namespace, self.context) as api:
-            yield KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}"
+            yield KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}", api
 
-    async def _clusters(self, documents: KubernetesDocumentStore, place: str) -> list[str]:
+    async def _clusters(self, documents: KubernetesDocumentStore, place: str, *, as_named: bool) -> list[str]:
         """Finds cluster ids by the ConfigMap of their replicas, which exists before the first replica does."""
-        if self.cluster_id and await documents.is_there(replicas_of(self.cluster_id)):
-            return [self.cluster_id]
+        if self.cluster_id:
+            try:
+                there = await documents.is_there(replicas_of(self.cluster_id))
+            except (AccessDenied, ServerUnreachable):
+                if not as_named:
+                    raise
+                there = True
+            if there:
+                return [self.cluster_id]
         try:
             names = {*await documents.names(_MADE_BY_THE_BUNDLE), *await documents.names(_WRITTEN_BY_REPLICAS)}
         except AccessDenied:
@@ -131,7 +149,7 @@ class Where:
             names = set()  # without the right to list, a mistyped id is still the likeliest reason
         known = sorted(cluster for name in names if (cluster := cluster_of_replicas(name)) is not None)
         if self.cluster_id or not known:
-            raise SettingsError(
+            raise NoCluster(
                 f"no cluster {self.cluster_id!r} {place}" if self.cluster_id else f"no cluster {place}",
                 where="--cluster-id" if self.cluster_id else "--namespace",
                 remedy=f"There is {', '.join(known)}"
@@ -145,7 +163,7 @@ def _on_this_machine(home: Path) -> Stores:
     from understudy.documents.filesystem import FilesystemDocumentStore
 
     store = FilesystemDocumentStore(home / "documents", REQUEST)
-    return Stores(home.name, store, store, f"below {home.parent}")
+    return Stores(home.name, store, store, f"below {home.parent}", home=home)
 
 
 def blobs_of(url: str, conf: list[str], where: str) -> BlobStore:
@@ -162,7 +180,7 @@ def _homes(ha_dir: Path, cluster: str) -> list[Path]:
     found = sorted(path.parent for path in ha_dir.glob("*/documents") if path.is_dir())
     if not found or (cluster and ha_dir / cluster not in found):
         known = ", ".join(path.name for path in found)
-        raise SettingsError(
+        raise NoCluster(
             f"no cluster {cluster!r} under {ha_dir}" if cluster else f"no cluster under {ha_dir}",
             where="--cluster-id" if cluster else "--ha-dir",
             remedy=f"There is {known}" if known else "Give the --ha-dir that understudy run was given",

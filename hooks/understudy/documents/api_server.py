@@ -138,6 +138,11 @@ class ApiServer:
         configuration.ssl_ca_cert = str(_SERVICE_ACCOUNT / "ca.crt")
         return cls(configuration, namespace, timeout, token)
 
+    @property
+    def in_pod(self) -> bool:
+        """Whether it is asked as this pod's service account, and not as kubeconfig says."""
+        return self._token is not None
+
     async def close(self) -> None:
         await self._client.close()
 

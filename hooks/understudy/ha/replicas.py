@@ -105,6 +105,30 @@ class _Bound:
         return cls(job, body.get("begun") is True)
 
 
+def bound(document: Document | None) -> tuple[str, bool] | None:
+    """The job that a cluster id is bound to, and whether it has ever been led; ``None`` before any replica joined.
+
+    Raises ``DocumentUnreadable``.
+    """
+    found = _Bound.of(document)
+    return None if found is None else (found.job, found.begun)
+
+
+def entries_of(document: Document | None) -> dict[str, str]:
+    """What stands there of each replica, by its holder, whether it can be read or not."""
+    entries = {} if document is None else document.entries
+    return {key.removeprefix(_PREFIX): text for key, text in entries.items() if is_of_a_replica(key)}
+
+
+def readable_replicas(document: Document | None) -> list[Replica]:
+    """Everyone who said something, unreadable entries left out."""
+    found = []
+    for text in entries_of(document).values():
+        with suppress(DocumentUnreadable):
+            found.append(Replica.decode(text))
+    return found
+
+
 class ReplicaStore:
     def __init__(self, store: DocumentStore, name: str) -> None:
         self._store = store
@@ -155,21 +179,11 @@ class ReplicaStore:
 
     async def read(self) -> list[Replica]:
         """Everyone who said something, unreadable entries left out: they are hints, and no decision rests on one alone."""
-        document = await self._store.read(self.name)
-        found = []
-        for key, text in (document.entries if document is not None else {}).items():
-            if is_of_a_replica(key):
-                try:
-                    found.append(Replica.decode(text))
-                except DocumentUnreadable:
-                    continue
-        return found
+        return readable_replicas(await self._store.read(self.name))
 
     async def holders(self) -> set[str]:
         """Of everyone who said something, readable or not."""
-        document = await self._store.read(self.name)
-        entries = document.entries if document is not None else {}
-        return {key.removeprefix(_PREFIX) for key in entries if is_of_a_replica(key)}
+        return {*entries_of(await self._store.read(self.name))}
 
     async def _change(self, changes: dict[str, str | None], *, begins: bool = False) -> None:
         for _ in range(_TRIES):

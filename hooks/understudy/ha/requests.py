@@ -140,6 +140,18 @@ class Requests:
         }
 
 
+def unreadable(document: Document) -> list[tuple[str, DocumentUnreadable]]:
+    """Entries that are there and cannot be read, each with the reason; ``Requests.of`` says what they are taken for."""
+    found = []
+    for name, kind in ((REQUEST, Request), (ANSWER, Answer), (PAUSED, Pause)):
+        if (text := document.entries.get(name)) is not None:
+            try:
+                _read(kind, name, text)
+            except DocumentUnreadable as error:
+                found.append((name, error))
+    return found
+
+
 def _request(text: str | None) -> Request | None:
     if text is None:
         return None

@@ -74,15 +74,28 @@ class ClaimedRoots:
         return cls(merged.by_token, tuple(sorted({*found.inherited, *unknown})))
 
 
+def check(text: str | None) -> None:
+    """Raises ``DocumentUnreadable`` for an entry that is there and is damaged, which ``ClaimedRoots.of`` reads as one that is not."""
+    if text is not None:
+        try:
+            _read(text)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DocumentUnreadable(f"it lacks a field, or has one amiss: {error!r}", where=ENTRY) from error
+
+
 def _decoded(text: str | None) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], tuple[str, ...]]:
     if text is None:
         return (), ()
     try:
-        _, body = codec.decode(ENTRY, text)
-        tokens = body.get("tokens")
-        found = {int(number): tuple(map(str, roots)) for number, roots in (tokens if isinstance(tokens, list) else [])}
-        inherited = body.get("inherited")
-        unsure = tuple(map(str, inherited)) if isinstance(inherited, list) else ()
+        return _read(text)
     except (DocumentUnreadable, TypeError, ValueError, OverflowError):
         return (), ()
+
+
+def _read(text: str) -> tuple[tuple[tuple[int, tuple[str, ...]], ...], tuple[str, ...]]:
+    _, body = codec.decode(ENTRY, text)
+    tokens = body.get("tokens")
+    found = {int(number): tuple(map(str, roots)) for number, roots in (tokens if isinstance(tokens, list) else [])}
+    inherited = body.get("inherited")
+    unsure = tuple(map(str, inherited)) if isinstance(inherited, list) else ()
     return tuple(sorted(found.items(), reverse=True)), unsure

@@ -23,6 +23,7 @@ from understudy.protocol.token import NONE, Token
 from understudy.supervisor.hosts import Host
 from understudy.supervisor.root_tasks import RootTasks
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.workload import AfterExit
 
 #: Seconds between two tries: the first time, and at most.
 _FIRST, _LONGEST = 1.0, 3600.0
@@ -164,4 +165,4 @@ def results_of(
         return None
     store = JobResultStore(services.blobs, settings.cluster, settings.job)
     cleanup = Cleanup(settings.cluster, store, replicas, services.scratch)
-    return Results(settings, store, jobs, replicas, cleanup, host.holder, host.always_restarted, log)
+    return Results(settings, store, jobs, replicas, cleanup, host.holder, host.after_exit is AfterExit.RESTART, log)

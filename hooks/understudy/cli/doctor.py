@@ -1,0 +1,119 @@
+"""``understudy doctor``: reads everything of a cluster id, says what is wrong and what to do, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.options import enumeration
+from understudy.cli.status import LOCKS_IN_A_CLUSTER
+from understudy.cli.where import REQUEST, ClusterId, Context, HaDir, Namespace, NoCluster, Stores, Where
+from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
+from understudy.redaction import presentable
+
+if TYPE_CHECKING:
+    from understudy.doctor.examination import Here, Report, Subject
+
+
+def doctor(
+    ha_dir: HaDir = None,
+    cluster_id: ClusterId = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    lock: Annotated[
+        str,
+        typer.Option(
+            help="The lock's kind in a cluster: lease, configmap or multi.", **enumeration(LOCKS_IN_A_CLUSTER)
+        ),
+    ] = "lease",
+    job_id: Annotated[
+        str,
+        typer.Option(help="Which job, where the documents do not say it.", show_default="the cluster id"),
+    ] = "",
+    ha_storage: Annotated[str, typer.Option(help="Look at this HA storage, too, as understudy run was given it.")] = "",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of Spark's that says how to reach buckets. May be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what is wrong with a job, its documents, its checkpoints, its replicas and this machine, and what to do. Changes nothing.
+
+    A line per finding, worst first: problem, warning, note, ok. On one machine by default; in a Kubernetes cluster when --namespace or
+    --context is given, or inside a pod without --ha-dir. A pod also knows its rights, its Java and its disks. The lock is watched for up to a lease.
+
+    With --ha-storage one name is written there and deleted again, as each start of a replica does.
+
+    Exit codes: 0 there is no problem, perhaps warnings; otherwise that of the first problem, as understudy run would end with it; 2 there
+    is no such cluster id.
+    """
+    import asyncio
+
+    where = Where(ha_dir, cluster_id, namespace, context)
+    report = asyncio.run(_examined(where, lock, job_id, ha_storage, conf or []))
+    from understudy.doctor.finding import exit_code
+
+    code = exit_code(report.findings)
+    _print(report, code, as_json=as_json)
+    raise typer.Exit(code)
+
+
+async def _examined(where: Where, lock: str, job: str, storage: str, conf: list[str]) -> Report:
+    """Raises ``SettingsError``."""
+    from understudy.doctor.examination import examine, examine_here
+    from understudy.doctor.finding import note, of_error
+
+    here = _here(where, storage, [word for each in conf for word in ("--conf", each)])
+    try:
+        async with where.open(lock, as_named=True) as stores:
+            return await examine(_subject(stores, job, lock, here))
+    except NoCluster as error:
+        if where.cluster_id:
+            raise
+        return await examine_here(here, note("documents", error.what, error.remedy))
+    except AccessDenied as error:  # only without an id: it is no right of replicas to list what there is
+        raise SettingsError(
+            f"which cluster ids there are may not be listed: {error.what}", where="--cluster-id", remedy="Name one"
+        ) from error
+    except ServerUnreachable as error:
+        return await examine_here(here, of_error("api-server", error))
+
+
+def _here(where: Where, storage: str, submit: list[str]) -> Here:
+    from understudy.doctor.examination import Here
+    from understudy.supervisor.backends import ha_storage
+
+    pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not where.context
+    return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, submit, REQUEST), submit)
+
+
+def _subject(stores: Stores, job: str, lock: str, here: Here) -> Subject:
+    from understudy.doctor.examination import Subject
+
+    kind = "file" if stores.api is None else lock
+    return Subject(stores.cluster, job, stores.documents, stores.lock, kind, here, home=stores.home, api=stores.api)
+
+
+def _print(report: Report, code: int, *, as_json: bool) -> None:
+    if as_json:
+        body = {
+            "cluster": report.cluster,
+            "job": report.job,
+            "exit_code": code,
+            "findings": [
+                {**asdict(each), "text": presentable(each.text), "remedy": presentable(each.remedy)}
+                for each in report.findings
+            ],
+        }
+        sys.stdout.write(f"{json.dumps(body, indent=2)}\n")
+        return
+    if report.cluster:
+        sys.stdout.write(f"cluster {report.cluster}   job {report.job}\n\n")
+    width = max(len(each.check) for each in report.findings) + 2
+    for each in report.findings:
+        sys.stdout.write(f"{each.severity:<9}{each.check:<{width}}{presentable(str(each))}\n")

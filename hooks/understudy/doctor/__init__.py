@@ -1,0 +1,1 @@
+"""What ``understudy doctor`` finds: facts are gathered by I/O, findings are made of them by pure functions. Nothing is repaired."""
