@@ -45,11 +45,11 @@ def found(store: BlobStore) -> list[Finding]:
     return storage.findings(asyncio.run(storage.look(store, "c", "j")), None, "c")
 
 
-def test_a_bucket_that_can_be_used_is_left_as_it_was(port: int) -> None:
+def test_a_bucket_that_can_be_used_has_the_probe_and_nothing_else(port: int) -> None:
     store = opened(f"s3a://{s3.BUCKET}/ha", told(port))
 
     assert [each.severity for each in found(store)] == [Severity.OK]
-    assert asyncio.run(store.names("")) == []
+    assert asyncio.run(store.names("")) == ["probe"]
 
 
 @pytest.mark.parametrize(

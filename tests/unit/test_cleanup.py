@@ -113,7 +113,7 @@ def test_a_dirty_result_goes_only_beside_a_clean_one(stores: Stores) -> None:
 
 @pytest.mark.parametrize("fault", ["lost", "late"])
 def test_a_cleanup_that_is_killed_at_any_request_is_finished_by_the_next_one(stores: Stores, fault: str) -> None:
-    """Whatever was done of the request that broke off."""
+    """The request that broke off was done, or was not."""
 
     async def script() -> None:
         for broken in range(20):

@@ -91,7 +91,7 @@ def test_older_results_go_only_where_that_is_said(home: Path) -> None:
 
 def test_what_another_cluster_uses_is_not_touched_and_not_found(home: Path) -> None:
     told = gc(home, "--cluster-id", "d", "--remove")
-    assert type(told.exception) is SettingsError
+    assert isinstance(told.exception, SettingsError)
     assert "no cluster 'd'" in str(told.exception)
     assert "scratch/d/x/q0.0/state" in files(home)
 

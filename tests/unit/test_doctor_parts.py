@@ -275,10 +275,10 @@ class TestStorage:
         assert (found.severity, found.exit_code) == (Severity.PROBLEM, code)
         assert words in found.text
 
-    def test_it_leaves_nothing_in_a_sound_one(self, tmp_path: Path) -> None:
+    def test_it_leaves_the_probe_alone_in_a_sound_one(self, tmp_path: Path) -> None:
         blobs = FilesystemBlobStore(tmp_path, 5.0)
         assert grave(self.found(blobs)) == []
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["probe"]
 
     def test_a_directory_that_is_not_there_is_not_made(self, tmp_path: Path) -> None:
         found = one(self.found(FilesystemBlobStore(tmp_path / "nowhere", 5.0)))
