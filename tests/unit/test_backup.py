@@ -29,6 +29,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.requests import Action, Request
 from understudy.ha.results import JobResult, JobResultStore
 from understudy.protocol.token import Token
 
@@ -126,6 +127,19 @@ def test_what_was_copied_is_there_again_and_tokens_go_on(home: Home, other: Home
         assert job.token == Token(3, 1)
 
     asyncio.run(check())
+
+
+def test_what_was_asked_of_a_job_is_not_asked_again(home: Home, other: Home, file: Path) -> None:
+    asyncio.run(cancel(home))
+    done(home, "backup", file)
+    done(other, "restore", file)
+    job = asyncio.run(other.jobs.read())
+    assert job is not None
+    assert job.requests.under_way is None
+
+
+async def cancel(home: Home) -> None:
+    await home.jobs.ask(Request("1", Action.CANCEL, by="ann", at=1.0))
 
 
 def test_restoring_twice_changes_nothing_the_second_time(home: Home, other: Home, file: Path) -> None:

@@ -21,12 +21,15 @@ from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflic
 from understudy.ha import ownership
 from understudy.ha.job import Job
 from understudy.ha.replicas import is_of_a_replica
+from understudy.ha.requests import ANSWER, REQUEST
 from understudy.ha.results import JobResult, JobResultStore
 from understudy.protocol import typed
 from understudy.protocol.names import BURIED, Names
 from understudy.protocol.strict_json import parse
 
 _KIND, _VERSION = "understudy/backup", 1
+#: What was asked of a job then is not asked of it again.
+_PASSING = {REQUEST, ANSWER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ async def take(documents: DocumentStore, names: Names, results: JobResultStore |
         document = await documents.read(name)
         if document is None or document.buried:
             continue
-        entries = {key: text for key, text in document.entries.items() if not is_of_a_replica(key)}
+        entries = {key: text for key, text in document.entries.items() if not (is_of_a_replica(key) or key in _PASSING)}
         found[name] = Copied(entries, dict(document.labels))
     if names.job_document in found:
         Job.of(_document(names.job_document, found[names.job_document]))
