@@ -190,7 +190,7 @@ def test_what_has_committed_nothing_is_not_proven_and_what_runs_no_batch_on_the_
 def test_what_goes_wrong_is_named_and_only_what_was_copied_is_removed(fails: str) -> None:
     script = Script("flights", "other", fails=fails)
     said = script.take()
-    assert "no space left" in said.problem
+    assert said.problem == "query flights: OSError: no space left"
     assert said.queries == []
     assert ("discard flights" in script.did) is (fails != "copy flights")
     assert "discard other" in script.did

@@ -6,8 +6,8 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from understudy.driver.parallel import call_each
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
+from understudy.errors import EnvironmentProblem, UnderstudyError
 from understudy.protocol.messages import Message, Save, Saved
 from understudy.protocol.savepoint import SavedQuery
 
@@ -62,7 +63,8 @@ class Savepoints:
         made: list[tuple[PendingQuery, str]] = []  # what stood there before is not ours to remove
 
         def copy(each: tuple[PendingQuery, str]) -> SavedQuery:
-            done = _copy(each[0], asked, each[1])
+            with _naming(each[0]):
+                done = _copy(each[0], asked, each[1])
             made.append(each)
             return done
 
@@ -73,7 +75,7 @@ class Savepoints:
             held = copied()
             saved = self._prove(asked, queries, saved)
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too; the supervisor decides what follows
-            problem = _told(error)
+            problem = str(error) if isinstance(error, UnderstudyError) else first_line(error)
             _discard(asked, made)
         spark = queries[0].session.version if queries else ""
         self.send(Saved(asked.request, asked.number, problem, spark, held, copying, [] if problem else saved))
@@ -90,13 +92,14 @@ class Savepoints:
             if copy.batch < 0:
                 return copy
             target = f"{asked.place}/{copy.directory}"
-            _copies(query).verify(target, _conf(query), _milliseconds(asked))
-            return replace(copy, how=self._rehearse(query, target, asked))
+            with _naming(query):
+                _copies(query).verify(target, _conf(query), _milliseconds(asked))
+                return replace(copy, how=self._rehearse(query, target, asked))
 
         return call_each(prove, pairs, at_most=_AT_MOST)
 
     def _rehearse(self, query: PendingQuery, target: str, asked: Save) -> str:
-        """How the copy was rehearsed; empty where no rehearsal is to run batches on it."""
+        """How the copy was rehearsed; empty where no rehearsal is to run batches on it. Cancelled after its time."""
         rehearsal = self.rehearsals.made(query, target, f"savepoint-{asked.number}/{target.rpartition('/')[2]}")
         late = threading.Timer(asked.timeout, rehearsal.cancel)
         late.daemon = True
@@ -142,13 +145,22 @@ def _discard(asked: Save, made: Sequence[tuple[PendingQuery, str]]) -> None:
             _copies(query).discard(f"{asked.place}/{directory}", _conf(query))
 
 
-def _told(error: BaseException) -> str:
+@contextmanager
+def _naming(query: PendingQuery) -> Iterator[None]:
+    """Raises ``EnvironmentProblem`` that names the query, for what Java or the channel to it raises."""
+    try:
+        yield
+    except (Py4JError, OSError) as error:
+        raise EnvironmentProblem(_told(error), where=f"query {query.name}") from error
+
+
+def _told(error: Exception) -> str:
     """In a line, without the names of classes that Java puts before it."""
-    if isinstance(error, Py4JJavaError):
-        java = error.java_exception
-        message = java.getMessage() or java.getClass().getSimpleName()
-        return str(message).splitlines()[0]
-    return first_line(error) or type(error).__name__
+    if not isinstance(error, Py4JJavaError):
+        return first_line(error)
+    java = error.java_exception
+    lines = str(java.getMessage() or "").splitlines()
+    return lines[0] if lines else str(java.getClass().getSimpleName())
 
 
 def _milliseconds(asked: Save) -> int:

@@ -57,7 +57,11 @@ public final class CheckpointCopy {
       copied.write(goal, list(to));
       return described(files.batch(), copied);
     } catch (IOException | RuntimeException e) {
-      discard(target, conf);
+      try {
+        discard(target, conf);
+      } catch (IOException left) {
+        e.addSuppressed(left);
+      }
       throw e;
     }
   }
@@ -118,7 +122,7 @@ public final class CheckpointCopy {
     return target.suffix(FileList.SUFFIX);
   }
 
-  private static String described(long batch, FileList files) throws IOException {
+  private static String described(long batch, FileList files) {
     return JSON.createObjectNode()
         .put("batch", batch)
         .put("files", files.entries().size())

@@ -46,7 +46,7 @@ record FileList(List<Entry> entries) {
     }
 
     private static Entry stream(InputStream in, OutputStream out, String name) throws IOException {
-      MessageDigest digest = sha256();
+      MessageDigest digest = newDigest();
       byte[] buffer = new byte[BUFFER];
       long length = 0;
       for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
@@ -63,7 +63,7 @@ record FileList(List<Entry> entries) {
   }
 
   String digest() {
-    return HexFormat.of().formatHex(sha256().digest(encoded()));
+    return HexFormat.of().formatHex(newDigest().digest(encoded()));
   }
 
   void write(FileSystem files, Path path) throws IOException {
@@ -92,7 +92,7 @@ record FileList(List<Entry> entries) {
     return text.toString().getBytes(StandardCharsets.UTF_8);
   }
 
-  private static MessageDigest sha256() {
+  private static MessageDigest newDigest() {
     try {
       return MessageDigest.getInstance("SHA-256");
     } catch (NoSuchAlgorithmException e) {

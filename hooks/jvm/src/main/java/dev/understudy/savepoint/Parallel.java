@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -41,7 +42,7 @@ final class Parallel {
             });
     try {
       List<B> results = new ArrayList<>();
-      List<java.util.concurrent.Callable<B>> calls = new ArrayList<>();
+      List<Callable<B>> calls = new ArrayList<>();
       files.forEach(file -> calls.add(() -> work.of(file)));
       for (Future<B> done : threads.invokeAll(calls, withinMillis, TimeUnit.MILLISECONDS)) {
         results.add(done.get());
