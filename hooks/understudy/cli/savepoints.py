@@ -202,7 +202,7 @@ def _store(place: str, conf: list[str] | None) -> BlobStore:
 
 
 def _remove_directory(one: Savepoint) -> None:
-    """The manifest first. With the checksums that Hadoop keeps beside the files. Raises ``RequestRefused``."""
+    """The manifest first; with files that are no blobs, such as checksums of Hadoop's. Raises ``RequestRefused``."""
     import shutil
 
     from understudy.ha.savepoints import MANIFEST

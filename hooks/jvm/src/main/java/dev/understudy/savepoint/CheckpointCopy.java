@@ -10,6 +10,7 @@ import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
@@ -17,9 +18,9 @@ import org.apache.hadoop.fs.Path;
  * Python calls, through Py4J.
  *
  * <p>Batches are held while it is made; what Spark's background threads do meanwhile goes on. They
- * drop entries and state that no recent batch needs, and a file that is gone once it is to be copied
- * was one of those. They also write snapshots of the state, which {@link CheckpointFiles} lists in
- * an order that never finds one without the files it refers to.
+ * drop entries and state that no recent batch needs, and a file that is gone once it is to be
+ * copied was one of those. They also write snapshots of the state, which {@link CheckpointFiles}
+ * lists in an order that never finds one without the files it refers to.
  *
  * <p>Not guaranteed: that the copy survives a loss of power, on a local disk.
  */
@@ -44,7 +45,7 @@ public final class CheckpointCopy {
     Path from = new Path(root);
     Path to = new Path(target);
     FileSystem source = from.getFileSystem(conf);
-    FileSystem goal = to.getFileSystem(conf);
+    FileSystem goal = goal(to, conf);
     if (goal.exists(to) || goal.exists(list(to))) {
       throw new FileAlreadyExistsException(target + " is there already");
     }
@@ -74,7 +75,7 @@ public final class CheckpointCopy {
   public static void verify(String target, Configuration conf, long withinMillis)
       throws IOException {
     Path to = new Path(target);
-    FileSystem goal = to.getFileSystem(conf);
+    FileSystem goal = goal(to, conf);
     FileList wanted = FileList.read(goal, list(to));
     Parallel.each(
         wanted.entries(),
@@ -90,7 +91,7 @@ public final class CheckpointCopy {
   /** Removes a copy, whole or not. */
   public static void discard(String target, Configuration conf) throws IOException {
     Path to = new Path(target);
-    FileSystem goal = to.getFileSystem(conf);
+    FileSystem goal = goal(to, conf);
     goal.delete(list(to), false);
     goal.delete(to, true);
   }
@@ -116,6 +117,12 @@ public final class CheckpointCopy {
     List<FileList.Entry> copied = new ArrayList<>(entries);
     copied.removeIf(Objects::isNull);
     return new FileList(copied);
+  }
+
+  /** On a local disk without Hadoop's checksums: the list has better ones. */
+  private static FileSystem goal(Path target, Configuration conf) throws IOException {
+    FileSystem files = target.getFileSystem(conf);
+    return files instanceof LocalFileSystem local ? local.getRaw() : files;
   }
 
   private static Path list(Path target) {

@@ -14,8 +14,8 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The files of a copy, as a text that stands beside it: a line each, {@code SHA-256 length name}, in
- * the order of names. Python reads it, too ({@code understudy.ha.saved_files}).
+ * The files of a copy, as a text that stands beside it: a line each, {@code SHA-256 length name},
+ * in the order of names. Python reads it, too ({@code understudy.ha.saved_files}).
  */
 record FileList(List<Entry> entries) {
   static final String SUFFIX = ".files";

@@ -30,8 +30,7 @@ final class Parallel {
    * @throws IOException what one of them threw, or that the time is over: what is under way then is
    *     interrupted and not waited for
    */
-  static <A, B> List<B> each(List<A> files, long withinMillis, Work<A, B> work)
-      throws IOException {
+  static <A, B> List<B> each(List<A> files, long withinMillis, Work<A, B> work) throws IOException {
     ExecutorService threads =
         Executors.newFixedThreadPool(
             THREADS,

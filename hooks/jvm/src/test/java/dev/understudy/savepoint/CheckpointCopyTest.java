@@ -91,14 +91,12 @@ class CheckpointCopyTest {
     Set<String> state = names(target.resolve("state/0/0"));
     assertFalse(state.contains("5.snapshot") || state.contains("8.delta"));
     assertTrue(
-        state.containsAll(
-            List.of("9.snapshot", "9.delta", "10.snapshot", "10.delta", "20.delta")));
+        state.containsAll(List.of("9.snapshot", "9.delta", "10.snapshot", "10.delta", "20.delta")));
   }
 
   @Test
   void aFileThatIsNotAsItWasCopiedIsNamed() throws IOException {
     copy();
-    Files.delete(target.resolve("commits/.19.crc"));
     Files.writeString(target.resolve("commits/19"), "v1\n{ ");
 
     IOException e =
@@ -159,7 +157,11 @@ class CheckpointCopyTest {
         FileNotFoundException.class,
         () ->
             FileList.Entry.copy(
-                files, from, files, new org.apache.hadoop.fs.Path(target.toString()), "offsets/99"));
+                files,
+                from,
+                files,
+                new org.apache.hadoop.fs.Path(target.toString()),
+                "offsets/99"));
   }
 
   @Test
