@@ -91,10 +91,10 @@ class Replicas:
         part.rename(self.home / "in" / f"{self.fed}.txt")
         self.fed += lines
 
-    def rows(self) -> Counter[str]:
+    def rows(self, sink: str = "out") -> Counter[str]:
         """What the sink's own log says is in the sink."""
         found: Counter[str] = Counter()
-        for entry in (self.home / "out" / "_spark_metadata").glob("[0-9]*"):
+        for entry in (self.home / sink / "_spark_metadata").glob("[0-9]*"):
             if entry.suffix in {"", ".compact"}:
                 for line in entry.read_text().splitlines()[1:]:
                     path = Path(json.loads(line)["path"].removeprefix("file://"))

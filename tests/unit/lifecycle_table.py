@@ -16,7 +16,15 @@ from understudy.election.commands import Grant
 from understudy.errors import SettingsError
 from understudy.ha.job import Job, Status
 from understudy.ha.requests import Action, Request, Requests, Result
-from understudy.protocol.messages import ClaimRefused, Drained, Held, RehearsalReport, StaleSnapshot, StillRunning
+from understudy.protocol.messages import (
+    ClaimRefused,
+    Drained,
+    Held,
+    RehearsalReport,
+    Saved,
+    StaleSnapshot,
+    StillRunning,
+)
 from understudy.protocol.token import Token
 from understudy.supervisor.commands import (
     AnswerRequest,
@@ -34,6 +42,7 @@ from understudy.supervisor.inputs import (
     AttemptLost,
     AttemptSuperseded,
     AttemptTooLate,
+    BoundaryRecorded,
     CommandDue,
     ConflictingRun,
     ConflictingWorkload,
@@ -57,6 +66,7 @@ from understudy.supervisor.inputs import (
     RequestOverdue,
     RestartDue,
     RunEnded,
+    SavepointRecorded,
     StandbyStale,
     StandbyStartDue,
     StopRequested,
@@ -66,22 +76,26 @@ from understudy.supervisor.inputs import (
     Unreachable,
 )
 from understudy.supervisor.lifecycle import step
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
 from understudy.supervisor.standby_staleness import ReloadDue
 from understudy.supervisor.state import Claiming, Ended, Leading, Rules, State
 
 NOW = 1000.0
-RULES = Rules(Restart(attempts=1, delay=2.0, window=60.0), clears_executors=True)
+RULES = Rules(Restart(attempts=1, delay=2.0, window=60.0), clears_executors=True, has_storage=True)
 GRANTS = (Grant(1, "me", "r1", 0.0), Grant(2, "me", "r2", 0.0))
 TOKENS = (Token(1, 1), Token(2, 1), Token(2, 2))
 JOB = Job("job", "job.py", Status.FINISHED, TOKENS[0], TOKENS[0], "me")
 SUSPENDED = replace(JOB, status=Status.SUSPENDED)
 WARM = replace(SUSPENDED, requests=Requests(Request("w", Action.SUSPEND, warm=True)))
 #: One of each kind, and one that this release does not know.
-REQUESTS = tuple(
-    Request(action, action, "a person", timeout=5.0)
-    for action in (Action.SUSPEND, Action.CANCEL, Action.HAND_OVER, "dance", Action.DRAIN)
+REQUESTS = (
+    *(
+        Request(action, action, "a person", timeout=5.0)
+        for action in (Action.SUSPEND, Action.CANCEL, Action.HAND_OVER, "dance", Action.DRAIN, Action.SAVEPOINT)
+    ),
+    Request("then", Action.SAVEPOINT, "a person", timeout=5.0, then=Action.SUSPEND),
 )
-_, CANCEL, _, _, DRAIN = REQUESTS
+_, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND = REQUESTS
 #: Checkpoints whose queries are drained.
 ROOTS = ("file:/checkpoint",)
 GRANT, TOKEN = GRANTS[0], TOKENS[0]
@@ -104,6 +118,7 @@ def inputs(state: State) -> Iterator[Event | Outcome]:
             yield AttemptBegun(token, purpose)
             yield from (AttemptBegun(token, purpose, request) for request in REQUESTS)
             yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, None))
+            yield AttemptBegun(token, purpose, SAVEPOINT, saving=True)
         yield RestartDue(token)
         yield CommandDue(RecordFailure(token, "it failed"))
     yield from _of_drivers(state)
@@ -128,6 +143,9 @@ def _of_drivers(state: State) -> Iterator[Event | Outcome]:
             Drained(Action.DRAIN, "query flights has failed"),
         ):
             yield DriverMessage(driver, message)
+        for asked in (SAVEPOINT, THEN_SUSPEND):
+            yield DriverMessage(driver, Held(asked.id, ""))
+            yield from (DriverMessage(driver, Saved(asked.id, 7, problem)) for problem in ("", "no space left"))
         for end in (Completed(), Failed("it failed"), Refused(SettingsError("a wrong setting"))):
             yield DriverExited(driver, end, None)
             yield DriverExited(driver, end, "other")
@@ -150,7 +168,12 @@ def _of_requests() -> Iterator[Event | Outcome]:
         yield CommandDue(RecordSuspended(TOKENS[0], request.id, between_batches=True))
         yield CommandDue(RecordDraining(TOKENS[0], request.id, ROOTS))
         yield CommandDue(AnswerRequest(TOKENS[0], request.id, Result.REFUSED, "no"))
+        yield CommandDue(RecordBoundary(TOKENS[0], request.id))
+        yield CommandDue(RecordSavepoint(TOKENS[0], Saved(request.id, 7, ""), suspend=False))
     yield from (
+        BoundaryRecorded(7, "file:///savepoints/7"),
+        BoundaryRecorded(None, reason="the job runs on"),
+        SavepointRecorded("savepoint 7 is rehearsed"),
         RequestAnswered(),
         ReplicaLookedFor("other"),
         ReplicaLookedFor(None, "no standby has rehearsed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from understudy.driver import batch_hold
 from understudy.driver.batch_hold import BatchHold
-from understudy.protocol.messages import Held, Message
+from understudy.protocol.messages import Held, Hold, Message, Save
 
 
 class Leader:
@@ -20,11 +21,13 @@ class Leader:
 
     def __init__(self, *, in_flight: int = 0, writes: int = 0, settles: bool = True, ended: bool = False) -> None:
         self.drains, self.not_started, self.undrainable = False, "", ""
+        self.saves, self.unsavable = False, ""
         self.in_flight, self._writes, self._settles = in_flight, writes, settles
         self.held = self.let_go_times = 0
         self.reported: list[int] = []
         self.sent: queue.Queue[Message] = queue.Queue()
         self.released = threading.Event()
+        self.copying, self.times = threading.Event(), queue.Queue[float]()
         running = SimpleNamespace(isActive=not ended)
         flights = SimpleNamespace(name="flights", checkpoint="file:/checkpoints/flights", query=running)
         other = SimpleNamespace(name="other", checkpoint="file:/checkpoints/other", query=running)
@@ -61,16 +64,21 @@ class Leader:
                 refusal=lambda: self.undrainable,
                 roots=lambda: ["file:/checkpoints/flights"],
             ),
+            "savepoints": SimpleNamespace(refusal=lambda: self.unsavable, take=self._take),
             "checkpoints": SimpleNamespace(report=lambda: self.reported.append(self.held)),
         }
         self.hold = BatchHold(**parts, send=self.sent.put)
+
+    def _take(self, asked: Save, copied: Callable[[], float]) -> None:
+        self.copying.wait(30.0)
+        self.times.put(copied())
 
     def _quiesce(self, within_ms: int) -> bool:
         self.in_flight -= 1
         return self.in_flight < 0
 
     def answer(self, timeout: float) -> Message:
-        self.hold.begin("r1", timeout, drain=self.drains)
+        self.hold.begin(Hold("r1", timeout, self.drains, self.saves))
         return self.sent.get(timeout=30.0)
 
 
@@ -102,12 +110,12 @@ def test_a_query_that_has_ended_in_a_batch_is_not_waited_for_to_the_end(monkeypa
 
 def test_a_hold_that_is_let_go_says_nothing_and_the_next_one_does() -> None:
     leader = Leader(in_flight=10**9)
-    leader.hold.begin("r1", 3600.0, drain=False)
+    leader.hold.begin(Hold("r1", 3600.0, False))
     leader.hold.let_go()
     time.sleep(0.3)
     assert leader.released.is_set(), "and the thread that was under way holds nothing again"
     leader.in_flight = 0
-    leader.hold.begin("r2", 30.0, drain=False)
+    leader.hold.begin(Hold("r2", 30.0, False))
     assert leader.sent.get(timeout=30.0) == Held("r2", "")
 
 
@@ -129,3 +137,35 @@ def test_a_query_that_has_not_started_is_not_left_out_of_a_drain() -> None:
     leader.drains, leader.not_started = True, "no query has started"
     assert leader.answer(0.1) == Held("r1", "no query has started")
     assert not leader.held
+
+
+def test_nothing_is_held_for_a_savepoint_that_a_query_cannot_have() -> None:
+    leader = Leader()
+    leader.saves, leader.unsavable = True, "query flights has a temporary checkpoint"
+    assert leader.answer(30.0) == Held("r1", "query flights has a temporary checkpoint", refused=True)
+    assert not leader.held
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_hold_of_a_savepoint_ends_with_its_copies_unless_it_is_kept(keep: bool) -> None:
+    leader = Leader()
+    leader.saves = True
+    assert leader.answer(30.0) == Held("r1", "")
+    leader.hold.save(Save("r1", 7, "file:///s", 30.0, keep))
+    time.sleep(0.1)
+    assert not leader.released.is_set(), "files are copied yet"
+    leader.copying.set()
+    assert leader.times.get(timeout=30.0) >= 0.1
+    assert leader.released.is_set() is not keep
+
+
+def test_a_savepoint_that_was_withdrawn_does_not_end_the_next_hold() -> None:
+    leader = Leader()
+    assert leader.answer(30.0) == Held("r1", "")
+    leader.hold.save(Save("r1", 7, "file:///s", 30.0, keep=False))
+    leader.hold.let_go()
+    leader.hold.begin(Hold("r2", 30.0))
+    assert leader.sent.get(timeout=30.0) == Held("r2", "")
+    leader.copying.set()
+    leader.times.get(timeout=30.0)
+    assert not leader.released.is_set()

@@ -12,6 +12,7 @@ from understudy.config.tree import Rehearsal, SparkDefaults
 from understudy.errors import EnvironmentProblem
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.messages import CommittedBatch, Granted, Message, RehearsalReport, Roots, decode, encode
+from understudy.protocol.savepoint import SavedQuery
 
 SAMPLES: dict[Any, Any] = {
     str: "text",
@@ -22,6 +23,7 @@ SAMPLES: dict[Any, Any] = {
     dict[str, int]: {"/a": 30064771073},
     dict[str, str]: {"q": "it failed"},
     list[CommittedBatch]: [CommittedBatch("/a", "flights", "parquet", 7)],
+    list[SavedQuery]: [SavedQuery("flights", "/a", "parquet", "/out", 7, "flights", 3, 1024, "0f" * 32, "live")],
 }
 
 

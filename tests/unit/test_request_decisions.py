@@ -53,7 +53,7 @@ from understudy.supervisor.inputs import (
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.state import Claiming, Leading, State, Suspended
 
-SUSPEND, CANCEL, HAND_OVER, UNKNOWN, _ = REQUESTS
+SUSPEND, CANCEL, HAND_OVER, UNKNOWN, *_ = REQUESTS
 SUSPENDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND), 1, 1, TOKEN, taken_up=SUSPEND.id)
 RECORDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
 HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN, taken_up=HAND_OVER.id)

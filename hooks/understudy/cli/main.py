@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, doctor, ensure, gc, requests, result, resume, run, status
+from understudy.cli import backup, doctor, ensure, gc, requests, result, resume, run, savepoints, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -28,6 +28,10 @@ app.command("status")(status.status)
 app.command("suspend")(requests.suspend)
 app.command("resume")(resume.resume)
 app.command("drain")(requests.drain)
+app.command("savepoint")(requests.savepoint)
+app.command("savepoints")(savepoints.savepoints)
+app.command("dispose")(savepoints.dispose)
+app.command("fork")(savepoints.fork)
 app.command("hand-over")(requests.hand_over)
 app.command("pause")(requests.pause)
 app.command("unpause")(requests.unpause)

@@ -1,4 +1,4 @@
-"""``understudy suspend``, ``drain``, ``cancel`` and ``hand-over``: ask the leader of a job to do something, and wait for its answer."""
+"""``understudy suspend``, ``drain``, ``savepoint``, ``cancel`` and ``hand-over``: ask the leader of a job to do something, and wait for its answer."""
 
 from __future__ import annotations
 
@@ -120,6 +120,35 @@ def hand_over(
     _run(Where(ha_dir, cluster_id, namespace, context), Wish("hand-over", timeout, to), wait=wait, as_json=as_json)
 
 
+def savepoint(
+    ha_dir: HaDir = None,
+    cluster_id: ClusterId = "",
+    namespace: Namespace = "",
+    context: Context = "",
+    then: Annotated[
+        str, typer.Option(help="suspend: the job is SUSPENDED at the savepoint.", show_default="it goes on")
+    ] = "",
+    timeout: Annotated[
+        float, typer.Option(help="Seconds for the end of the batch, for the copies, and for their proof: each.")
+    ] = 300.0,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Copy the checkpoints of all queries between two batches, to the HA storage of the job, and prove the copies.
+
+    Batches are held until the files are copied. Then the job goes on, and a batch is rehearsed on the copies. If anything goes wrong the
+    job runs on, and the error names it.
+
+    Exit codes: as those of understudy suspend; 0 the savepoint is complete; 11 there is none, and the job runs on.
+    """
+    if then not in {"", "suspend"}:
+        raise SettingsError(
+            f"{then!r} cannot follow a savepoint", where="--then", remedy="Give suspend, or leave it out"
+        )
+    where = Where(ha_dir, cluster_id, namespace, context)
+    _run(where, Wish("savepoint", timeout, then=then), wait=wait, as_json=as_json)
+
+
 def pause(
     ha_dir: HaDir = None,
     cluster_id: ClusterId = "",
@@ -168,12 +197,18 @@ def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for. ``timeout`` in seconds; ``to``: a replica by its name."""
+    """What is asked for. ``timeout`` in seconds; ``to``: a replica by its name; ``then``: as ``Request.then``."""
 
     action: str
     timeout: float
     to: str = ""
     warm: bool = False
+    then: str = ""
+
+    @property
+    def patience(self) -> float:
+        """For how long an answer is waited for. A savepoint may take its time three times: to hold, to copy, to prove."""
+        return self.timeout * (3 if self.action == "savepoint" else 1) + _SLACK
 
 
 def _run(where: Where, wish: Wish, *, wait: bool, as_json: bool) -> None:
@@ -201,7 +236,9 @@ async def ask(job_of: JobOf, wish: Wish, *, wait: bool = True) -> tuple[Request,
     from understudy.ha.requests import Action, Request
 
     to = await _holder(job_of, wish.to) if wish.to else ""
-    request = Request(uuid.uuid4().hex[:12], Action(wish.action), _who(), time.time(), wish.timeout, to, wish.warm)
+    request = Request(
+        uuid.uuid4().hex[:12], Action(wish.action), _who(), time.time(), wish.timeout, to, wish.warm, wish.then
+    )
     job = await job_of.jobs.ask(request)
     answer = _answer_to(request, job)
     return request, await wait_for(job_of, request, wish) if answer is None and wait else answer
@@ -240,7 +277,7 @@ async def wait_for(job_of: JobOf, request: Request, wish: Wish) -> Answer:
 
     from understudy.ha.job import Status
 
-    until = time.monotonic() + wish.timeout + _SLACK
+    until = time.monotonic() + wish.patience
     draining = False
     while draining or time.monotonic() < until:
         job = None
@@ -258,7 +295,7 @@ async def wait_for(job_of: JobOf, request: Request, wish: Wish) -> Answer:
             )
         await asyncio.sleep(LOOK)
     raise RequestUnanswered(
-        f"no leader has answered request {request.id} within {wish.timeout + _SLACK:g} s",
+        f"no leader has answered request {request.id} within {wish.patience:g} s",
         where=wish.action,
         remedy="It stays, and the next leader takes it up; understudy resume withdraws it. See understudy status for who leads",
     )

@@ -119,8 +119,8 @@ class Storage(Group):
     ha_storage: Annotated[
         str,
         Declared(
-            "Where the results of runs are kept, which outlive the documents: s3a://BUCKET/PREFIX, reached as Spark's settings say, or a"
-            " directory. Without it they are in the documents only.",
+            "Where the results of runs are kept, which outlive the documents, and savepoints: s3a://BUCKET/PREFIX, reached as Spark's"
+            " settings say, or a directory. Without it results are in the documents only.",
             default_words="nowhere",
         ),
     ] = ""

@@ -24,6 +24,7 @@ from understudy.driver.read_budget import ReadBudget
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.roots_in_use import RootsInUse
+from understudy.driver.savepoints import Savepoints
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.driver.takeover import Takeover
 from understudy.errors import UnderstudyError
@@ -114,7 +115,7 @@ def connect(
         first_commit=parts.first_commit,
         send=send,
     )
-    hold = _hold(gate_client, parts, takeover, send)
+    hold = _hold(gate_client, rehearsals, parts, takeover, send)
     return Driver(
         gate_client=gate_client,
         fence=fence,
@@ -132,7 +133,13 @@ def connect(
     )
 
 
-def _hold(gate_client: GateClient, parts: _Queries, takeover: Takeover, send: Callable[[Message], None]) -> BatchHold:
+def _hold(
+    gate_client: GateClient,
+    rehearsals: Rehearsals,
+    parts: _Queries,
+    takeover: Takeover,
+    send: Callable[[Message], None],
+) -> BatchHold:
     drain = Drain(
         registry=parts.registry,
         claims=parts.claims,
@@ -149,6 +156,7 @@ def _hold(gate_client: GateClient, parts: _Queries, takeover: Takeover, send: Ca
         takeover=takeover,
         checkpoints=parts.checkpoints,
         drain=drain,
+        savepoints=Savepoints(registry=parts.registry, rehearsals=rehearsals, send=send),
         send=send,
     )
 

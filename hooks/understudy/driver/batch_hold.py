@@ -16,8 +16,9 @@ from understudy.driver.fence_client import FenceClient, key_of
 from understudy.driver.gate_client import GateClient
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry
+from understudy.driver.savepoints import Savepoints
 from understudy.driver.takeover import Takeover
-from understudy.protocol.messages import Held, Message
+from understudy.protocol.messages import Held, Hold, Message, Save
 
 #: Milliseconds between two looks at what is waited for.
 _LOOK_MS = 50
@@ -38,59 +39,81 @@ class BatchHold:
     takeover: Takeover
     checkpoints: CheckpointReporter
     drain: Drain
+    savepoints: Savepoints
     send: Callable[[Message], None]
     # guards _number, and that what is let go is not held again by a thread that was under way
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     # counts holds, so that one that was let go ends without an answer
     _number: int = field(default=0, init=False)
+    # when the job stood still, by the monotonic clock
+    _held_at: float = field(default=0.0, init=False)
 
-    def begin(self, request: str, timeout: float, *, drain: bool) -> None:
-        """Send ``Held`` once no batch is in flight and no writer runs, or after ``timeout`` seconds. Waits for nothing.
+    def begin(self, asked: Hold) -> None:
+        """Send ``Held`` once no batch is in flight and no writer runs, or after ``asked.timeout`` seconds. Waits for nothing.
 
-        For a ``drain`` nothing is held where a query cannot be drained.
+        Nothing is held where a query cannot be drained, or saved, if that is what it is for.
         """
         with self._lock:
             self._number += 1
-            arguments = (self._number, request, timeout, drain)
+            arguments = (self._number, asked)
         threading.Thread(target=self._hold, args=arguments, name="hold", daemon=True).start()
+
+    def save(self, asked: Save) -> None:
+        """Take a savepoint at the boundary that is held, and send ``Saved``. Waits for nothing.
+
+        The hold ends with its copies, unless that is not wanted. One that was let go meanwhile, and begun again, is not ended.
+        """
+        number = self._number
+
+        def copied() -> float:
+            """For how long batches were held, in seconds."""
+            with self._lock:
+                if not asked.keep and number == self._number:
+                    self._number += 1
+                    self._release()
+            return time.monotonic() - self._held_at
+
+        threading.Thread(target=self.savepoints.take, args=(asked, copied), name="savepoint", daemon=True).start()
 
     def let_go(self) -> None:
         with self._lock:
             self._number += 1
             self._release()
 
-    def _hold(self, number: int, request: str, timeout: float, drain: bool) -> None:  # noqa: FBT001 - a thread's argument
-        until = time.monotonic() + timeout
-        if (said := self._unable(request, until, drain=drain)) is None:
+    def _hold(self, number: int, asked: Hold) -> None:
+        until = time.monotonic() + asked.timeout
+        if (said := self._unable(asked, until)) is None:
             if (busy := self._wait_until_quiet(number, until)) is None:
                 return
-            said = Held(request, busy, began=self.fence.attached_to_jvm) if busy else None
+            said = Held(asked.request, busy, began=self.fence.attached_to_jvm) if busy else None
         with self._lock:
             if number != self._number:
                 return
             if said is not None:
                 self._release()
-        self.send(said or self._holds(request, drain=drain))
+            self._held_at = time.monotonic()
+        self.send(said or self._holds(asked))
 
-    def _holds(self, request: str, *, drain: bool) -> Held:
+    def _holds(self, asked: Hold) -> Held:
         self.checkpoints.report()
         try:
-            roots = self.drain.roots() if drain else []
+            roots = self.drain.roots() if asked.drain else []
         except Py4JError as error:
             self.let_go()
-            return Held(request, f"its queries cannot be looked into: {first_line(error)}")
-        return Held(request, "", began=self.fence.attached_to_jvm, roots=roots)
+            return Held(asked.request, f"its queries cannot be looked into: {first_line(error)}")
+        return Held(asked.request, "", began=self.fence.attached_to_jvm, roots=roots)
 
-    def _unable(self, request: str, until: float, *, drain: bool) -> Held | None:
+    def _unable(self, asked: Hold, until: float) -> Held | None:
         """What to answer where nothing can be held yet, or at all; ``None`` where it can."""
         # A batch that a predecessor has begun counts only once its root is claimed and its query started.
         if not self.takeover.settled(until - time.monotonic()):
-            return Held(request, "the takeover", began=self.fence.attached_to_jvm)
-        if not drain:
+            return Held(asked.request, "the takeover", began=self.fence.attached_to_jvm)
+        if not asked.drain and not asked.save:
             return None
         if missing := self.drain.not_started(until - time.monotonic()):
-            return Held(request, missing)
-        return Held(request, why, refused=True) if (why := self.drain.refusal()) else None
+            return Held(asked.request, missing)
+        why = self.drain.refusal() if asked.drain else self.savepoints.refusal()
+        return Held(asked.request, why, refused=True) if why else None
 
     def _wait_until_quiet(self, number: int, until: float) -> str | None:
         """What still runs after ``until``, in words; empty once nothing does, and ``None`` where this hold was let go."""

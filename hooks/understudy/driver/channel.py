@@ -17,6 +17,7 @@ from understudy.protocol.messages import (
     Quiesce,
     Reclaim,
     Revoked,
+    Save,
     decode,
     encode,
 )
@@ -49,13 +50,21 @@ class Channel:
                         driver.takeover.revoked()
                     case PauseRehearsals(seconds):
                         driver.rehearsals.pause(seconds)
-                    case Hold(request, timeout, drain):
-                        driver.hold.begin(request, timeout, drain=drain)
-                    case Drain(request, roots):
-                        driver.drain.begin(request, roots)
-                    case LetGo():
-                        driver.hold.let_go()
+                    case Hold() | Drain() | Save() | LetGo() as asked:
+                        _hold(driver, asked)
                     case Quiesce(patience):
                         driver.quiesce.before_handover(patience)
                     case other:
                         raise AssertionError(f"a supervisor does not send {other}")
+
+
+def _hold(driver: Driver, asked: Hold | Drain | Save | LetGo) -> None:
+    match asked:
+        case Hold():
+            driver.hold.begin(asked)
+        case Drain(request, roots):
+            driver.drain.begin(request, roots)
+        case Save():
+            driver.hold.save(asked)
+        case LetGo():
+            driver.hold.let_go()

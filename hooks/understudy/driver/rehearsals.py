@@ -242,21 +242,26 @@ class Rehearsals:
             paused = self._pauses != pauses
         return Interrupted() if paused or self._cancelled.is_set() else result
 
+    def made(self, query: PendingQuery, checkpoint: str | None, scratch: str) -> Any:
+        """A rehearsal of ``query`` in the JVM that reads ``checkpoint``, and writes to ``scratch`` below this driver's own directory."""
+        jvm = query.session._jvm  # noqa: SLF001
+        return jvm.dev.understudy.rehearsal.Rehearsal.of(
+            query.writer._jwrite,  # noqa: SLF001
+            query.path,
+            query.table,
+            query.snapshot.java_conf,
+            checkpoint,
+            f"{self._scratch}/{scratch}",
+            self._mode,
+        )
+
     def _rehearsal(self, index: int, query: PendingQuery, pauses: int) -> Any:
         """The JVM's rehearsal of a query, which serves every round until rehearsals are paused."""
         with self._lock:
             rehearsal = self._running.get(index)
         if rehearsal is None:
-            jvm = query.session._jvm  # noqa: SLF001
-            rehearsal = jvm.dev.understudy.rehearsal.Rehearsal.of(
-                query.writer._jwrite,  # noqa: SLF001
-                query.path,
-                query.table,
-                query.snapshot.java_conf,
-                query.checkpoint,
-                f"{self._scratch}/q{index}.{pauses}",  # what was broken off may still be clearing its own directory
-                self._mode,
-            )
+            # what was broken off may still be clearing its own directory
+            rehearsal = self.made(query, query.checkpoint, f"q{index}.{pauses}")
             with self._lock:
                 if self._pauses != pauses:
                     raise _PausedMeanwhile

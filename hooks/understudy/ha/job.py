@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
@@ -13,11 +13,12 @@ from understudy.errors import DocumentEmptied, DocumentUnreadable
 from understudy.ha import ownership
 from understudy.ha import roots as claimed_roots
 from understudy.ha import runs as run_store
-from understudy.ha.checkpoints import Checkpoints
+from understudy.ha.checkpoints import Checkpoint, Checkpoints
 from understudy.ha.generation import Generation
 from understudy.ha.requests import Requests
 from understudy.ha.roots import ClaimedRoots
 from understudy.ha.runs import Over, Part, Runs, UnderWay, part_of
+from understudy.ha.savepoints import Savepoint, Savepoints
 from understudy.protocol.names import JOB_LABELS
 from understudy.protocol.token import Token
 
@@ -61,8 +62,8 @@ class Job:
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
     the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
-    that has led. ``runs``, ``requests`` and ``checkpoints`` stand in entries of their own, too: older replicas drop fields they do not
-    know.
+    that has led. ``runs``, ``requests``, ``checkpoints`` and ``savepoints`` stand in entries of their own, too: older replicas drop fields
+    they do not know.
     """
 
     job: str
@@ -80,6 +81,7 @@ class Job:
     runs: Runs = field(default_factory=Runs)
     requests: Requests = field(default_factory=Requests)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    savepoints: Savepoints = field(default_factory=Savepoints)
 
     def part_of(self, run: str) -> Part:
         """What a replica that was started for ``run`` may do."""
@@ -111,6 +113,22 @@ class Job:
     def warm(self) -> bool:
         """Whether its standbys rehearse while it is SUSPENDED, so that one of them is ready when it is resumed."""
         return self.requests.request is not None and self.requests.request.warm
+
+    @property
+    def savepoints_now(self) -> tuple[Savepoint, ...]:
+        """What there is of them: one that was begun counts as failed once its request is not under way any more."""
+        under_way = self.requests.under_way
+        return self.savepoints.as_of("" if under_way is None else under_way.id)
+
+    @property
+    def saving(self) -> bool:
+        """Whether the request under way has begun a savepoint."""
+        under_way = self.requests.under_way
+        return under_way is not None and self.savepoints.of_request(under_way.id) is not None
+
+    def noted(self, found: Collection[Checkpoint]) -> Self:
+        """With what a leader has found in its checkpoints."""
+        return replace(self, checkpoints=self.checkpoints.noted(found, self.roots)) if found else self
 
     def understood(self, where: str) -> Job:
         """Return this job to a caller that is going to lead it or to change its document.
@@ -164,6 +182,7 @@ class Job:
             runs=Runs.of(document),
             requests=Requests.of(document),
             checkpoints=checkpoints,
+            savepoints=Savepoints.of(document),
         )
 
 
@@ -189,6 +208,7 @@ def content(document: Document | None, stored: Mapping[str, object], job: Job, w
     if wanted.requests != job.requests:
         entries.update(wanted.requests.entries(job.requests))
     entries.update(wanted.checkpoints.entries(job.checkpoints))
+    entries.update(wanted.savepoints.entries(job.savepoints))
     return Content(entries, None if document is None else document.leader, JOB_LABELS)
 
 

@@ -45,7 +45,7 @@ class JobStore:
         self._store = store
         self._unique = unique
         self.name = name
-        self._job = job
+        self.job = job
         self._script = script
 
     async def read(self) -> Job | None:
@@ -116,10 +116,10 @@ class JobStore:
         return await self._update(token, lambda job: replace(job, generation=generation))
 
     async def serving(self, token: Token, now: float, found: Collection[Checkpoint] = ()) -> Job:
-        return await self._update(token, lambda job: replace(_with(job, found), serving=token, committed_at=now))
+        return await self._update(token, lambda job: replace(job.noted(found), serving=token, committed_at=now))
 
     async def committed(self, token: Token, now: float, found: Collection[Checkpoint] = ()) -> Job:
-        return await self._update(token, lambda job: replace(_with(job, found), committed_at=now))
+        return await self._update(token, lambda job: replace(job.noted(found), committed_at=now))
 
     async def claims(self, token: Token, roots: tuple[str, ...]) -> Job:
         """Note that ``token`` holds ``roots``, all of them; those of the token before it stay, and older ones drop out."""
@@ -165,7 +165,7 @@ class JobStore:
             done = asked is not None and asked.action == asked_for.get(status)
             requests = job.requests.answered(Result.DONE if done else undone, f"the job is {status}", now)
             over = replace(job.runs, ended=now)
-            known = _with(job, found).checkpoints
+            known = job.noted(found).checkpoints
             # one that has FAILED is drained on, once it is resumed
             known = known if status is Status.FAILED else known.drain_ends()
             return replace(job, status=status, reason=why, runs=over, requests=requests, checkpoints=known)
@@ -195,7 +195,7 @@ class JobStore:
                 return job
             text = "a batch that was left in the middle is run again when it is resumed"
             if between_batches:
-                job = _with(job, found)
+                job = job.noted(found)
                 job = replace(job, checkpoints=job.checkpoints.numbered())
                 number = job.checkpoints.counter
                 text = "between two batches" + ("" if number is None else f": boundary {number}")
@@ -216,7 +216,7 @@ class JobStore:
             # guard: withdrawn-drain-changes-nothing
             if job.status is Status.DRAINING or not job.requests.is_under_way(request):
                 return job
-            marked = _with(job, found).checkpoints.drain_begins(roots).numbered()
+            marked = job.noted(found).checkpoints.drain_begins(roots).numbered()
             return replace(job, status=Status.DRAINING, checkpoints=marked)
 
         return await self._update(token, draining)
@@ -230,6 +230,10 @@ class JobStore:
             return replace(job, requests=job.requests.answered(result, presentable(text), now))
 
         return await self._update(token, answered)
+
+    async def change(self, token: Token, change: Callable[[Job], Job]) -> Job:
+        """Write what ``change`` makes of the job: what ``ha.savepoint_changes`` knows. Raises what ``change`` does."""
+        return await self._update(token, change)
 
     async def ask(self, request: Request) -> Job:
         """Put ``request`` into the document; the job as it is then. Not a leader's call.
@@ -341,7 +345,7 @@ class JobStore:
             if document is None or ENTRY not in document.entries:
                 if min_epoch is None or not is_new(self.name, document, await min_epoch()):
                     raise DocumentEmptied("the job's record is gone", where=self.name, remedy=RESTORE)
-                job = Job(self._job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
+                job = Job(self.job, self._script, Status.RUNNING, Token(0, 0), Token(0, 0), "")
             else:
                 job = self._checked(Job.of(document)).understood(self.name)
                 stored = stored_record(document)
@@ -367,16 +371,12 @@ class JobStore:
         )
 
     def _checked(self, job: Job) -> Job:
-        ownership.refuse_other_job(self.name, job.job, self._job)
+        ownership.refuse_other_job(self.name, job.job, self.job)
         return job
 
 
 async def _never_granted() -> int:
     return 0
-
-
-def _with(job: Job, found: Collection[Checkpoint]) -> Job:
-    return replace(job, checkpoints=job.checkpoints.noted(found, job.roots)) if found else job
 
 
 def _handed_over(job: Job, holder: str, now: float) -> Requests:

@@ -32,6 +32,7 @@ class Action(enum.StrEnum):
     CANCEL = "cancel"
     SUSPEND = "suspend"
     DRAIN = "drain"
+    SAVEPOINT = "savepoint"
     HAND_OVER = "hand-over"
 
 
@@ -49,7 +50,7 @@ class Request:
     """``action`` may be one of a newer release. ``at`` is in seconds since 1970, ``timeout`` in seconds from when a leader takes it up.
 
     ``by`` says who asked, for people. ``to``: the holder of the replica to hand over to; empty for any. ``warm``: standbys keep their
-    drivers while the job is suspended.
+    drivers while the job is suspended. ``then``: what follows a savepoint: ``suspend``, or nothing.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Request:
     timeout: float = 0.0
     to: str = ""
     warm: bool = False
+    then: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | ``driver_spec`` | environment variables and the specification in them | supervisor → driver |
 | ``messages`` | JSON lines over a socketpair | supervisor ↔ driver |
+| ``savepoint`` | what a savepoint holds of a query, in messages and in the manifest | driver → supervisor, command line |
 | ``gate`` | a page of shared memory: may this replica write now | supervisor → driver, JVM |
 | ``activity`` | a page of shared memory: what runs that the gate cannot hold | driver, its children, JVM → supervisor |
 | ``counters`` | a page of shared memory: what the fence let through | JVM → driver, supervisor |

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, get_args
 
 from understudy.errors import EnvironmentProblem
 from understudy.protocol import typed
+from understudy.protocol.savepoint import SavedQuery
 from understudy.redaction import presentable, presentable_location
 
 #: No line is longer, in bytes. Texts are cut far below that; what may be long is a list of directories.
@@ -62,13 +63,14 @@ class Quiesce:
 class Hold:
     """Supervisor → driver: start no batch and no writer any more; answer ``Held``, at the latest ``timeout`` seconds from now.
 
-    The hold lasts until ``LetGo``. A hold that fails ends by itself. ``request``: the id of what was asked of the job. ``drain``: nothing is
-    held if a query cannot be drained.
+    The hold lasts until ``LetGo``. A hold that fails ends by itself. ``request``: the id of what was asked of the job. ``drain``, ``save``:
+    nothing is held if a query cannot be drained, or is without a checkpoint that lasts.
     """
 
     request: str
     timeout: float
     drain: bool = False
+    save: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,20 @@ class Drain:
 
     request: str
     roots: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Supervisor → driver: copy the checkpoints, for which batches are held, to ``place`` as savepoint ``number``; answer ``Saved``.
+
+    Copies take ``timeout`` seconds at most, and so do the proofs that they are whole. The hold ends with the copies, unless ``keep``.
+    """
+
+    request: str
+    number: int
+    place: str
+    timeout: float
+    keep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +259,22 @@ class Drained:
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """Driver → supervisor: what savepoint ``number`` holds; or ``problem`` says why there is none, and its copies are gone.
+
+    ``spark``: its version. ``held``: seconds for which no batch could begin; ``copied``: those of them in which files were copied.
+    """
+
+    request: str
+    number: int
+    problem: str
+    spark: str = ""
+    held: float = 0.0
+    copied: float = 0.0
+    queries: list[SavedQuery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class StillRunning:
     """Driver → supervisor: the script's main thread has ended, and ``what`` keeps the process."""
 
@@ -271,6 +303,7 @@ Message: TypeAlias = (
     | Hold
     | LetGo
     | Drain
+    | Save
     | Reclaim
     | Hello
     | Attached
@@ -287,6 +320,7 @@ Message: TypeAlias = (
     | Quiesced
     | Held
     | Drained
+    | Saved
     | StillRunning
     | Ended
 )
@@ -296,7 +330,7 @@ _KIND = "message"
 _KINDS: dict[str, type[Message]] = {kind.__name__: kind for kind in get_args(Message)}
 
 #: Fields that name directories: they are compared with others, so they are not cut.
-_LOCATIONS = frozenset({"root", "roots", "drained"})
+_LOCATIONS = frozenset({"root", "roots", "drained", "place", "directory"})
 
 
 def encode(message: Message) -> bytes:

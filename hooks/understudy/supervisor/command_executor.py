@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from understudy.blobs.model import BlobStore
 from understudy.clock import HostClock
 from understudy.election.elector import Elector
 from understudy.errors import UnderstudyError
@@ -17,7 +18,7 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
-from understudy.protocol.messages import Drain, Hold, LetGo, Quiesce, Reclaim
+from understudy.protocol.messages import Drain, Hold, LetGo, Quiesce, Reclaim, Save
 from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.commands import (
     AnswerRequest,
@@ -80,6 +81,8 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.root_tasks import RootTasks, described
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint, SaveDriver
+from understudy.supervisor.savepoints import Savepoints
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_schedule import StandbySchedule
 from understudy.supervisor.standby_staleness import StandbyStaleness
@@ -123,6 +126,7 @@ class CommandExecutor:
     log: Log
     generation: Callable[[], Generation]
     post: Callable[[Event], None]
+    blobs: BlobStore | None = None
     quiesced: asyncio.Event = field(default_factory=asyncio.Event)
     #: The number of the driver in the slot.
     driver: int | None = None
@@ -143,6 +147,7 @@ class CommandExecutor:
             clock=self.clock,
             log=self.log,
             generation=self.generation,
+            savepoints=Savepoints(self.settings, self.jobs, self.blobs),
         )
 
     async def execute(self, command: Command) -> Outcome | ProcessEnd | None:
@@ -159,6 +164,8 @@ class CommandExecutor:
                 | RaiseLock()
                 | RecordSuspended()
                 | RecordDraining()
+                | RecordBoundary()
+                | RecordSavepoint()
                 | AnswerRequest()
             ):
                 return await self.documents.execute(command)
@@ -182,6 +189,7 @@ class CommandExecutor:
                 | HoldDriver()
                 | LetDriverGo()
                 | DrainDriver()
+                | SaveDriver()
             ):
                 await self._hold_or_end(command)
             case StartStandby() | ScheduleRestart() | Retry():
@@ -289,13 +297,14 @@ class CommandExecutor:
         | ClearExecutors
         | HoldDriver
         | LetDriverGo
-        | DrainDriver,
+        | DrainDriver
+        | SaveDriver,
     ) -> None:
         patience = self.settings.takeover.stop_patience
         match command:
             case TerminateAndReap(by_itself):
                 await self.reap(by_itself=by_itself)
-            case HoldDriver() | LetDriverGo() | DrainDriver():
+            case HoldDriver() | LetDriverGo() | DrainDriver() | SaveDriver():
                 self._hold(command)
             case QuiesceDriver() if self.slot.process is not None:
                 self.quiesced.clear()
@@ -311,17 +320,19 @@ class CommandExecutor:
             case _:
                 pass  # there is no driver, and there are no executors
 
-    def _hold(self, command: HoldDriver | LetDriverGo | DrainDriver) -> None:
+    def _hold(self, command: HoldDriver | LetDriverGo | DrainDriver | SaveDriver) -> None:
         match command:
-            case HoldDriver(request, asked_for, drain):
+            case HoldDriver(request, asked_for, drain, save):
                 timeout = min(asked_for, _LONGEST_HOLD)
                 if self.slot.process is not None:
-                    self.slot.process.send(Hold(request, timeout, drain))
+                    self.slot.process.send(Hold(request, timeout, drain, save))
                 asyncio.get_running_loop().call_later(timeout + _ANSWERS, self.post, RequestOverdue(request))
             case LetDriverGo() if self.slot.process is not None:
                 self.slot.process.send(LetGo())
             case DrainDriver(request, roots) if self.slot.process is not None:
                 self.slot.process.send(Drain(request, list(roots)))
+            case SaveDriver(request, number, place, timeout, keep) if self.slot.process is not None:
+                self.slot.process.send(Save(request, number, place, timeout, keep))
             case _:
                 pass  # there is no driver
 

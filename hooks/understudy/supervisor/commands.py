@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from understudy.ha.job import Status
 from understudy.ha.requests import Result
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint, SaveDriver
 from understudy.supervisor.state import State
 
 if TYPE_CHECKING:
@@ -110,7 +111,16 @@ class RaiseLock:
     epoch: int
 
 
-Documented = BeginAttempt | RecordFailure | RecordEnd | RecordSuspended | RecordDraining | AnswerRequest
+Documented = (
+    BeginAttempt
+    | RecordFailure
+    | RecordEnd
+    | RecordSuspended
+    | RecordDraining
+    | RecordBoundary
+    | RecordSavepoint
+    | AnswerRequest
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +226,13 @@ class QuiesceDriver:
 class HoldDriver:
     """Have the driver hold everything between two batches; it says when. Post ``RequestOverdue`` if it does not.
 
-    ``drain``: it holds nothing if it cannot be drained.
+    ``drain``, ``save``: it holds nothing if it cannot be drained, or saved.
     """
 
     request: str
     timeout: float
     drain: bool = False
+    save: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +339,8 @@ Command = (
     | RecordEnd
     | RecordSuspended
     | RecordDraining
+    | RecordBoundary
+    | RecordSavepoint
     | AnswerRequest
     | RaiseLock
     | Retry
@@ -347,6 +360,7 @@ Command = (
     | HoldDriver
     | LetDriverGo
     | DrainDriver
+    | SaveDriver
     | EndByHandler
     | ClearExecutors
     | ScheduleRestart

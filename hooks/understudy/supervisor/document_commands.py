@@ -42,6 +42,8 @@ from understudy.supervisor.inputs import (
     SuspensionRecorded,
     TokenOvertaken,
 )
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
+from understudy.supervisor.savepoints import Savepoints
 from understudy.supervisor.settings import RunSettings
 
 
@@ -57,6 +59,7 @@ class DocumentCommands:
     clock: HostClock
     log: Log
     generation: Callable[[], Generation]
+    savepoints: Savepoints
 
     async def execute(self, command: Documented | RaiseLock) -> Outcome:
         """Raises ``DocumentError`` when the documents cannot be reached."""
@@ -69,6 +72,10 @@ class DocumentCommands:
                 case RaiseLock(grant, epoch):
                     raised = await self.elector.raise_above(epoch)
                     return LockRaised(raised if self.guard.grant is grant else None)
+                case RecordBoundary():
+                    return await self.savepoints.begin(command, self.clock.wall(), self.reports.checkpoints)
+                case RecordSavepoint():
+                    return await self.savepoints.record(command, self.clock.wall())
                 case _:
                     return await self._record(command)
         except LeadershipLost as lost:
@@ -122,4 +129,4 @@ class DocumentCommands:
         self.health.granted(job.token.epoch, seconds)
         if job.runs.run and job.runs.first == int(job.token):
             self.log.say("run-begins", run_begins(job.runs), epoch=job.token.epoch)
-        return AttemptBegun(job.token, command.purpose, job.requests.under_way, job.draining)
+        return AttemptBegun(job.token, command.purpose, job.requests.under_way, job.draining, job.saving)

@@ -44,7 +44,7 @@ def draining_recorded(state: State, recorded: DrainingRecorded) -> Decision:
             said = Say("draining", f"{len(roots)} queries with a watermark let out what they keep back")
             return state, (said, DrainDriver(request, roots))
         case DrainingRecorded(), Leading(drains=True) as leads:
-            on = state.now(replace(leads, request=None, drains=False))
+            on = state.now(leads.free())
             return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
         case _:
             return state, ()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from understudy.ha.job import Status
-from understudy.protocol.messages import ClaimRefused, Drained, Held, Message, RehearsalReport, StaleSnapshot
+from understudy.protocol.messages import ClaimRefused, Drained, Held, Message, RehearsalReport, Saved, StaleSnapshot
 from understudy.protocol.token import Token
 from understudy.supervisor import restart
 from understudy.supervisor.claims import refused_claim
@@ -32,6 +32,7 @@ from understudy.supervisor.driver_death import driver_died
 from understudy.supervisor.driver_end import Completed, Failed, Refused
 from understudy.supervisor.inputs import DriverExited, DriverMessage, RestartDue, StandbyStale, StandbyStartDue
 from understudy.supervisor.request_decisions import held
+from understudy.supervisor.savepoint_decisions import saved
 from understudy.supervisor.state import Claiming, Ended, Leading, Standby, State
 
 
@@ -79,6 +80,8 @@ def _message(state: State, message: Message) -> Decision:
             return held(state, said)
         case Drained() as said, _:
             return drained(state, said)
+        case Saved() as said, _:
+            return saved(state, said)
         case RehearsalReport(rehearsed=True), _:
             return replace(state, standby_failures=0), (HandleReport(message),)
         case _:

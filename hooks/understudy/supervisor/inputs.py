@@ -166,12 +166,13 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class AttemptBegun:
-    """``request``: what the job is asked to do, and no leader has answered yet. ``draining``: as ``Job.draining``."""
+    """``request``: what the job is asked to do, and no leader has answered yet. ``draining``, ``saving``: as those of ``Job``."""
 
     token: Token
     purpose: Purpose
     request: Request | None = None
     draining: tuple[str, ...] | None = None
+    saving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,22 @@ class DrainingRecorded:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundaryRecorded:
+    """``number`` and ``place`` of the savepoint that has begun; ``number`` is ``None`` where none has, for ``reason``."""
+
+    number: int | None
+    place: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRecorded:
+    """A savepoint's request is answered; ``text``: how."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequestAnswered:
     """The answer stands in the job's document."""
 
@@ -296,6 +313,8 @@ Outcome = (
     | JobEndRecorded
     | SuspensionRecorded
     | DrainingRecorded
+    | BoundaryRecorded
+    | SavepointRecorded
     | RequestAnswered
     | ReplicaLookedFor
     | TokenOvertaken

@@ -52,6 +52,7 @@ from understudy.supervisor.inputs import (
     AttemptLost,
     AttemptSuperseded,
     AttemptTooLate,
+    BoundaryRecorded,
     CommandDue,
     ConflictingRun,
     ConflictingWorkload,
@@ -75,6 +76,7 @@ from understudy.supervisor.inputs import (
     RequestOverdue,
     RestartDue,
     RunEnded,
+    SavepointRecorded,
     StandbyStale,
     StandbyStartDue,
     StopRequested,
@@ -85,6 +87,7 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.pending_commands import still_wanted
 from understudy.supervisor.request_decisions import of_requests, suspended, take_up
+from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
     Ended,
@@ -115,7 +118,15 @@ def step(state: State, given: Event | Outcome, now: float) -> Decision:
             return _of_an_attempt(state, given)
         case FailureRecorded() | SuccessorLookedFor() | JobEndRecorded() | TokenOvertaken():
             return _of_the_job(state, given, now)
-        case JobChanged() | RequestOverdue() | SuspensionRecorded() | DrainingRecorded() | ReplicaLookedFor():
+        case (
+            JobChanged()
+            | RequestOverdue()
+            | SuspensionRecorded()
+            | DrainingRecorded()
+            | BoundaryRecorded()
+            | SavepointRecorded()
+            | ReplicaLookedFor()
+        ):
             return of_requests(state, given)
         case RequestAnswered():
             return state, ()
@@ -206,8 +217,12 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None:
-        return leads, commands
+    if asked is None or (asked.action == Action.SAVEPOINT and leads.driver is None):
+        return leads, commands  # the next driver takes it up
+    if asked.action == Action.SAVEPOINT and begun.purpose is not Purpose.RECLAIM:
+        leads = replace(leads, taken_up="")
+        if begun.saving:
+            return given_up(leads, commands, asked)
     if asked.id == leads.taken_up:
         if asked.action == Action.HAND_OVER and begun.purpose is Purpose.TAKEOVER:
             back = AnswerRequest(
@@ -225,7 +240,7 @@ def _leads(state: State, begun: AttemptBegun) -> State | None:
         case AttemptBegun(token, Purpose.TAKEOVER), Claiming(grant):
             return replace(state, leadership=Leading(grant, token), last_token=token)
         case AttemptBegun(token, Purpose.RESTART), Leading() as before if state.driver is None:
-            again = replace(before, token=token, request=None, suspends=False, drains=False)
+            again = replace(before.free(), token=token)
             return replace(state, leadership=again, last_token=token)
         case AttemptBegun(token, Purpose.RECLAIM), Leading() as before:
             return replace(state, leadership=replace(before, token=token), last_token=token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.protocol.messages import Saved
 from understudy.supervisor.commands import (
     BeginAttempt,
     Documented,
@@ -11,6 +12,7 @@ from understudy.supervisor.commands import (
     RecordFailure,
     RecordSuspended,
 )
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
 from understudy.supervisor.state import Claiming, Leadership, Leading
 
 
@@ -24,7 +26,10 @@ def still_wanted(leadership: Leadership, command: Documented) -> bool:
         case RecordFailure(token) | RecordEnd(token), Leading(_, current):
             return token == current
         case (
-            RecordSuspended(token, request) | RecordDraining(token, request),
+            RecordSuspended(token, request)
+            | RecordDraining(token, request)
+            | RecordBoundary(token, request)
+            | RecordSavepoint(token, Saved(request)),
             Leading(_, current, request=held),
         ) if held is not None:
             return token == current and request == held.id

@@ -37,19 +37,38 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.drain_decisions import draining_recorded, held_to_drain
 from understudy.supervisor.inputs import (
+    BoundaryRecorded,
     DrainingRecorded,
     JobChanged,
     ReplicaLookedFor,
     RequestOverdue,
+    SavepointRecorded,
     SuspensionRecorded,
+)
+from understudy.supervisor.savepoint_decisions import (
+    asked_to_save,
+    boundary_recorded,
+    held_to_save,
+    savepoint_recorded,
 )
 from understudy.supervisor.state import Ended, HandingOver, Leading, Standby, State, Suspended
 
 _BOUNDARY = "it did not come to the end of a batch"
 
 
+#: What holds the driver first.
+_HOLDS = frozenset({Action.SUSPEND, Action.DRAIN, Action.SAVEPOINT})
+
+
 def of_requests(
-    state: State, given: JobChanged | RequestOverdue | SuspensionRecorded | DrainingRecorded | ReplicaLookedFor
+    state: State,
+    given: JobChanged
+    | RequestOverdue
+    | SuspensionRecorded
+    | DrainingRecorded
+    | BoundaryRecorded
+    | SavepointRecorded
+    | ReplicaLookedFor,
 ) -> Decision:
     match given:
         case JobChanged():
@@ -57,10 +76,10 @@ def of_requests(
         case RequestOverdue(request):
             leads = state.leadership
             if isinstance(leads, Leading) and leads.request is not None and leads.request.id == request:
-                # while the document is being told, its answer decides
+                # while the document is being told, or files are copied, the answer to that decides
                 return (
                     (state, ())
-                    if leads.suspends or leads.drains
+                    if leads.suspends or leads.drains or leads.saves
                     else _failed(state, f"{_BOUNDARY}, and the driver does not say why")
                 )
             return state, ()
@@ -68,6 +87,10 @@ def of_requests(
             return _suspension_recorded(state, given)
         case DrainingRecorded():
             return draining_recorded(state, given)
+        case BoundaryRecorded():
+            return boundary_recorded(state, given)
+        case SavepointRecorded():
+            return savepoint_recorded(state, given)
         case ReplicaLookedFor():
             return _replica_looked_for(state, given)
         case _:
@@ -95,14 +118,12 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
             return _suspension_recorded(state, SuspensionRecorded(Status.SUSPENDED, seen.warm))
         case (
             JobChanged(_, asked),
-            Leading(
-                request=Request(action=Action.SUSPEND | Action.DRAIN, id=held), suspends=False, drains=False
-            ) as leads,
-        ):
+            Leading(request=Request(action=action, id=held), suspends=False, drains=False) as leads,
+        ) if action in _HOLDS:
             if asked is not None and asked.id == held:
                 return state, ()
             # Withdrawn or overridden. Should this look be older than the request, the next one shows it again.
-            free = replace(state, leadership=replace(leads, request=None), taken_up="")
+            free = replace(state, leadership=leads.free(), taken_up="")
             after, commands = _asked(free, asked)
             return after, (Say("request-withdrawn", "the job runs on"), LetDriverGo(), *commands)
         case JobChanged(_, asked), Leading():
@@ -129,7 +150,7 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
             down, commands = suspended(state, ReleaseLock(None), warm=True)
             return down, (Say("request-withdrawn", "the job runs on"), NoteLeadershipLost(), *commands)
         case SuspensionRecorded(), Leading(drains=False) as leads:
-            on = state.now(replace(leads, request=None, suspends=False))
+            on = state.now(leads.free())
             return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
         case _:
             return state, ()
@@ -172,6 +193,8 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
         case Action.CANCEL:
             end = RecordEnd(token, Status.CANCELED, f"canceled by {request.by}")
             return replace(state, driver=None), (said, TerminateAndReap(), *_clear(state), end)
+        case Action.SAVEPOINT if writes:
+            return asked_to_save(state, leads, request, said)
         case Action.SUSPEND | Action.DRAIN if writes:
             drain = request.action == Action.DRAIN
             return state, (said, HoldDriver(request.id, request.timeout, drain))
@@ -188,13 +211,15 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
 def held(state: State, message: Held) -> Decision:
     """The driver holds everything, or could not."""
     match state.leadership:
-        case Leading(drains=True):
+        case Leading(drains=True) | Leading(saves=True):
             return state, ()  # it holds already
         case Leading(_, token, request=Request(id=request) as asked) as leads if request == message.request:
-            if asked.action == Action.DRAIN and (message.refused or not message.busy):
+            if message.refused or (asked.action == Action.DRAIN and not message.busy):
                 return held_to_drain(state, leads, message)
             if message.busy:
                 return _failed(state, f"{_BOUNDARY}: {message.busy}")
+            if asked.action == Action.SAVEPOINT:
+                return held_to_save(state, leads, request)
             record = RecordSuspended(token, request, between_batches=message.began)
             return state.now(replace(leads, suspends=True)), (record,)
         case Leading() if not message.busy:
@@ -214,7 +239,7 @@ def _failed(state: State, why: str) -> Decision:
 
 
 def _without_request(state: State) -> State:
-    return state.now(replace(state.leadership, request=None)) if isinstance(state.leadership, Leading) else state
+    return state.now(state.leadership.free()) if isinstance(state.leadership, Leading) else state
 
 
 def _clear(state: State) -> tuple[Command, ...]:

@@ -34,7 +34,7 @@ class Leading:
     ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile. ``request``: what was
     asked of the job, while the leader is at it. ``writes``: its gate has been opened, or its driver is about to start again.
     ``suspends``: the document is being told that the job is SUSPENDED, and may say so already. ``drains``: the same of DRAINING, which cannot
-    be taken back.
+    be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held.
     """
 
     grant: Grant
@@ -44,6 +44,11 @@ class Leading:
     writes: bool = True
     suspends: bool = False
     drains: bool = False
+    saves: bool = False
+
+    def free(self) -> Leading:
+        """Without a request, and with nothing under way for one."""
+        return replace(self, request=None, suspends=False, drains=False, saves=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Rules:
     restart: Restart
     #: Executors are pods, which outlive a leader.
     clears_executors: bool = False
+    #: There is a place for savepoints.
+    has_storage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

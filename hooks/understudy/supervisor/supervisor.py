@@ -85,7 +85,7 @@ class Supervisor:
     ) -> None:
         self._settings, self._services, self._host, self._log = settings, services, host, log
         clock = host.clock
-        self._state = State(Rules(settings.restart, clears_executors=host.native is not None))
+        self._state = State(Rules(settings.restart, host.native is not None, services.blobs is not None))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
         self._generation = Generation(host.revision, settings.digest, host.workload)
         documents, names = services.documents, settings.names
@@ -207,6 +207,7 @@ class Supervisor:
             self._log,
             generation=lambda: self._generation,
             post=self._inbox.put_nowait,
+            blobs=self._services.blobs,
         )
 
     # --- the elector's calls ------------------------------------------------------------------------------------------
@@ -388,9 +389,8 @@ class Supervisor:
             self._generation = replace(self._generation, number=max(revision, self._generation.number))
             raise
         except JobSuspended:
-            if (
-                not self.health.suspended or self.health.driver_since is not None
-            ):  # else that is known, and has been dealt with
+            # else that is known, and has been dealt with
+            if not self.health.suspended or self.health.driver_since is not None:
                 self._watchers.look_at_job()
             raise
         except JobFailed:

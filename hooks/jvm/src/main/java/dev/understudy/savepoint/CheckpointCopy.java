@@ -1,0 +1,140 @@
+package dev.understudy.savepoint;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
+
+/**
+ * A copy of a query's checkpoint between two of its batches, for a savepoint. What the driver's
+ * Python calls, through Py4J.
+ *
+ * <p>Batches are held while it is made; what Spark's background threads do meanwhile goes on. They
+ * drop entries and state that no recent batch needs, and a file that is gone once it is to be
+ * copied was one of those. They also write snapshots of the state, which {@link CheckpointFiles}
+ * lists in an order that never finds one without the files it refers to.
+ *
+ * <p>Not guaranteed: that the copy survives a loss of power, on a local disk.
+ */
+public final class CheckpointCopy {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private CheckpointCopy() {}
+
+  /**
+   * Copies what the last batch of {@code root} needs, and what the next one will, to {@code
+   * target}; the list of it is written to {@code target + ".files"}, last. Nothing is copied of a
+   * checkpoint without a committed batch.
+   *
+   * @return JSON: {@code batch} (-1 without one), {@code files}, {@code bytes}, {@code digest} of
+   *     the list
+   * @throws FileAlreadyExistsException if something stands at {@code target}
+   * @throws IOException if a batch is in flight, a file cannot be copied, or the time is over; what
+   *     was copied is removed then
+   */
+  public static String copy(String root, String target, Configuration conf, long withinMillis)
+      throws IOException {
+    Path from = new Path(root);
+    Path to = new Path(target);
+    FileSystem source = from.getFileSystem(conf);
+    FileSystem goal = goal(to, conf);
+    if (goal.exists(to) || goal.exists(list(to))) {
+      throw new FileAlreadyExistsException(target + " is there already");
+    }
+    CheckpointFiles files = CheckpointFiles.of(source, source.makeQualified(from));
+    if (files.batch() < 0) {
+      return described(-1, new FileList(List.of()));
+    }
+    try {
+      FileList copied = copy(source, files, goal, to, withinMillis);
+      copied.write(goal, list(to));
+      return described(files.batch(), copied);
+    } catch (IOException | RuntimeException e) {
+      try {
+        discard(target, conf);
+      } catch (IOException left) {
+        e.addSuppressed(left);
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Reads every file of a copy again.
+   *
+   * @throws IOException naming a file that is not as it was copied, or the time is over
+   */
+  public static void verify(String target, Configuration conf, long withinMillis)
+      throws IOException {
+    Path to = new Path(target);
+    FileSystem goal = goal(to, conf);
+    FileList wanted = FileList.read(goal, list(to));
+    Parallel.each(
+        wanted.entries(),
+        withinMillis,
+        entry -> {
+          if (!entry.equals(FileList.Entry.read(goal, to, entry.name()))) {
+            throw new IOException(new Path(to, entry.name()) + " is not as it was copied");
+          }
+          return entry;
+        });
+  }
+
+  /** Removes a copy, whole or not. */
+  public static void discard(String target, Configuration conf) throws IOException {
+    Path to = new Path(target);
+    FileSystem goal = goal(to, conf);
+    goal.delete(list(to), false);
+    goal.delete(to, true);
+  }
+
+  private static FileList copy(
+      FileSystem source, CheckpointFiles files, FileSystem goal, Path to, long withinMillis)
+      throws IOException {
+    Set<String> needed = files.needed();
+    List<FileList.Entry> entries =
+        Parallel.each(
+            files.names(),
+            withinMillis,
+            name -> {
+              try {
+                return FileList.Entry.copy(source, files.root(), goal, to, name);
+              } catch (FileNotFoundException e) {
+                if (needed.contains(name)) {
+                  throw e;
+                }
+                return null;
+              }
+            });
+    List<FileList.Entry> copied = new ArrayList<>(entries);
+    copied.removeIf(Objects::isNull);
+    return new FileList(copied);
+  }
+
+  /** On a local disk without Hadoop's checksums: the list has better ones. */
+  private static FileSystem goal(Path target, Configuration conf) throws IOException {
+    FileSystem files = target.getFileSystem(conf);
+    return files instanceof LocalFileSystem local ? local.getRaw() : files;
+  }
+
+  private static Path list(Path target) {
+    return target.suffix(FileList.SUFFIX);
+  }
+
+  private static String described(long batch, FileList files) {
+    return JSON.createObjectNode()
+        .put("batch", batch)
+        .put("files", files.entries().size())
+        .put("bytes", files.bytes())
+        .put("digest", files.digest())
+        .toString();
+  }
+}

@@ -1,0 +1,125 @@
+"""The files of a savepoint, and a fork of them: new checkpoints, of queries with other ids.
+
+The driver's JVM writes the list of what it has copied (``FileList.java``): a line for each file, ``SHA-256 length name``, in the order of names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from understudy.blobs.model import BlobStore
+from understudy.errors import DocumentUnreadable
+from understudy.ha.savepoints import LIST, MANIFEST, Manifest, Savepoint
+from understudy.protocol.savepoint import SavedQuery
+
+A = TypeVar("A")
+
+#: Requests at the same time. A file is held in memory while it is copied.
+_AT_ONCE = 8
+#: Spark's file with the query's id.
+_METADATA = "metadata"
+_OTHER = "Use another savepoint: this one cannot be trusted"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFile:
+    """``name``: below the query's directory. ``length`` in bytes."""
+
+    sha256: str
+    length: int
+    name: str
+
+    def is_(self, data: bytes | None) -> bool:
+        return data is not None and len(data) == self.length and hashlib.sha256(data).hexdigest() == self.sha256
+
+
+async def read_manifest(store: BlobStore, one: Savepoint, cluster: str, job: str) -> Manifest:
+    """The manifest of ``one``, in ``store``, which is its place. Raises ``DocumentUnreadable`` where it is gone, or another's."""
+    where = f"{store.place}/{MANIFEST}"
+    data = await store.read(MANIFEST)
+    if data is None:
+        raise DocumentUnreadable("the savepoint has no manifest: it was removed, or lost", where=where, remedy=_OTHER)
+    manifest = Manifest.decode(data, where)
+    if (manifest.cluster, manifest.job, manifest.number) != (cluster, job, one.number):
+        found = f"savepoint {manifest.number} of job {manifest.job} of cluster {manifest.cluster}"
+        raise DocumentUnreadable(f"the manifest is of {found}", where=where, remedy=_OTHER)
+    return manifest
+
+
+async def files_of(store: BlobStore, query: SavedQuery) -> list[SavedFile]:
+    """What was copied of ``query``. Raises ``DocumentUnreadable`` where the list is not the manifest's."""
+    if query.batch < 0:
+        return []
+    name = f"{query.directory}{LIST}"
+    data = await store.read(name)
+    if data is None or hashlib.sha256(data).hexdigest() != query.digest:
+        what = "is gone" if data is None else "is not the one of the manifest"
+        raise DocumentUnreadable(
+            f"the savepoint is torn: the list of its files {what}", where=f"{store.place}/{name}", remedy=_OTHER
+        )
+    lines = (line.split(" ", 2) for line in data.decode().splitlines())
+    return [SavedFile(sha256, int(length), file) for sha256, length, file in lines]
+
+
+async def fork(source: BlobStore, manifest: Manifest, target: BlobStore) -> None:
+    """Copy every query of ``manifest``, in ``source``, to a directory of ``target``, under a new id.
+
+    The files with the ids are last: a query does not start from a directory without. Raises ``DocumentUnreadable`` where a file is not as the
+    savepoint lists it, and ``DocumentError``; what was copied is removed again then.
+    """
+    copied: list[str] = []
+    try:
+        for query in manifest.queries:
+            files = [each for each in await files_of(source, query) if each.name != _METADATA]
+
+            async def copy(file: SavedFile, directory: str = query.directory) -> None:
+                name = f"{directory}/{file.name}"
+                data = await _read(source, name, file)
+                copied.append(name)
+                await target.create(name, data)
+
+            await _each(copy, files)
+        for query in manifest.queries:
+            if query.batch >= 0:
+                name = f"{query.directory}/{_METADATA}"
+                copied.append(name)
+                await target.create(name, json.dumps({"id": str(uuid.uuid4())}).encode())
+    except BaseException:
+        await _each(target.delete, copied)
+        raise
+
+
+async def _read(source: BlobStore, name: str, file: SavedFile) -> bytes:
+    """Raises ``DocumentUnreadable`` where it is not as ``file`` has it."""
+    data = await source.read(name)
+    if data is None or not file.is_(data):
+        what = "is gone" if data is None else "is not as it was copied"
+        where = f"{source.place}/{name}"
+        raise DocumentUnreadable(f"the savepoint is torn: this file {what}", where=where, remedy=_OTHER)
+    return data
+
+
+async def discard(store: BlobStore) -> None:
+    """Remove all of a savepoint, whose place ``store`` is: the manifest first, so that it is whole or none. Raises ``DocumentError``."""
+    await store.delete(MANIFEST)
+    await _each(store.delete, await store.names(""))
+
+
+async def _each(function: Callable[[A], Awaitable[None]], arguments: Iterable[A]) -> None:
+    """Raises what a call raised, once all have ended."""
+    free = asyncio.Semaphore(_AT_ONCE)
+
+    async def call(argument: A) -> None:
+        async with free:
+            await function(argument)
+
+    results = await asyncio.gather(*(call(each) for each in arguments), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result

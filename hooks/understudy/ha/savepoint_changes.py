@@ -1,0 +1,80 @@
+"""How a savepoint changes a job's document: functions from what stands there to what shall. ``JobStore.change`` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from understudy.errors import RequestRefused
+from understudy.ha.checkpoints import Checkpoint
+from understudy.ha.job import Job, Status
+from understudy.ha.requests import Result
+from understudy.ha.savepoints import Proof, Savepoint
+
+Change = Callable[[Job], Job]
+
+
+def begin(request: str, place: Callable[[int], str], now: float, found: Collection[Checkpoint]) -> Change:
+    """The boundary at which the job stands still gets its number, and a savepoint of that number has begun. Unchanged where ``request`` was
+    withdrawn meanwhile, or has begun one already. Answered as failed where no number can be given.
+    """
+
+    def begun(job: Job) -> Job:
+        if not job.requests.is_under_way(request) or job.savepoints.of_request(request) is not None:
+            return job
+        job = job.noted(found)
+        counted = job.checkpoints.numbered()
+        number = counted.counter
+        if number is None or not job.savepoints.readable:
+            what = "the job's counter" if number is None else "the list of its savepoints"
+            answered = job.requests.answered(Result.FAILED, f"{what} cannot be read. The job runs on", now)
+            return replace(job, requests=answered)
+        one = Savepoint(number, place(number), now, Proof.BEGUN, request)
+        return replace(job, checkpoints=counted, savepoints=job.savepoints.with_one(one))
+
+    return begun
+
+
+def complete(savepoint: Savepoint, text: str, now: float, *, suspend: bool) -> Change:
+    """``savepoint`` is complete, and its request is answered. Unchanged where that was withdrawn meanwhile. ``suspend``: the job is SUSPENDED in the
+    same write, while it still stands at the savepoint's boundary.
+    """
+
+    def completed(job: Job) -> Job:
+        if not job.requests.is_under_way(savepoint.request):
+            return job
+        status = Status.SUSPENDED if suspend else job.status
+        requests = job.requests.answered(Result.DONE, text, now)
+        return replace(job, status=status, requests=requests, savepoints=job.savepoints.with_one(savepoint))
+
+    return completed
+
+
+def fail(number: int, request: str, text: str, now: float) -> Change:
+    """There is no savepoint ``number``, for what ``text`` says. Unchanged where the request was withdrawn meanwhile."""
+
+    def failed(job: Job) -> Job:
+        if not job.requests.is_under_way(request):
+            return job
+        savepoints = job.savepoints
+        if (one := savepoints.numbered(number)) is not None:
+            savepoints = savepoints.with_one(replace(one, state=Proof.FAILED))
+        return replace(job, requests=job.requests.answered(Result.FAILED, text, now), savepoints=savepoints)
+
+    return failed
+
+
+def forget(number: int) -> Change:
+    """Savepoint ``number`` is not known any more. Raises ``RequestRefused`` while it is being taken."""
+
+    def forgotten(job: Job) -> Job:
+        one = job.savepoints.numbered(number)
+        if one is not None and one.state == Proof.BEGUN and job.requests.is_under_way(one.request):
+            raise RequestRefused(
+                f"savepoint {number} is being taken",
+                where="dispose",
+                remedy="Wait for its answer; understudy resume withdraws it",
+            )
+        return replace(job, savepoints=job.savepoints.without(number))
+
+    return forgotten

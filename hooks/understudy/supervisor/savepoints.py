@@ -1,0 +1,111 @@
+"""What a savepoint leaves in documents and HA storage: its number, its manifest, its answer. The driver copies the files."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from understudy.blobs.model import BlobStore
+from understudy.errors import DocumentTooLarge, UnderstudyError
+from understudy.ha import savepoint_changes
+from understudy.ha.checkpoints import Checkpoint
+from understudy.ha.job import Job
+from understudy.ha.job_store import JobStore
+from understudy.ha.savepoints import MANIFEST, Manifest, Savepoint, below
+from understudy.protocol.messages import Saved
+from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded, SuspensionRecorded
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
+from understudy.supervisor.settings import RunSettings
+
+_WITHDRAWN = "the job runs on"
+
+
+def storage_url(ha_storage: str) -> str:
+    """What ``--ha-storage`` names, as Hadoop's file systems call it."""
+    scheme, slashes, place = ha_storage.partition("://")
+    if not slashes or scheme == "file":
+        return f"file://{Path(place if slashes else ha_storage).absolute()}"
+    return f"s3a://{place.rstrip('/')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoints:
+    settings: RunSettings
+    jobs: JobStore
+    blobs: BlobStore | None
+
+    async def begin(self, command: RecordBoundary, now: float, found: Collection[Checkpoint]) -> BoundaryRecorded:
+        """Raises ``DocumentError`` and ``LeadershipLost``."""
+        change = savepoint_changes.begin(command.request, self._place, now, found)
+        job = await self.jobs.change(command.token, change)
+        if job.requests.is_under_way(command.request):
+            one = job.savepoints.of_request(command.request)
+            assert one is not None, "it has begun"
+            return BoundaryRecorded(one.number, one.place)
+        answer = job.requests.answer
+        ours = answer is not None and answer.request == command.request
+        return BoundaryRecorded(None, reason=answer.text if ours and answer is not None else _WITHDRAWN)
+
+    async def record(self, command: RecordSavepoint, now: float) -> SavepointRecorded | SuspensionRecorded:
+        """Raises ``DocumentError`` and ``LeadershipLost``; taken twice, it does the same."""
+        saved = command.saved
+        job = await self.jobs.read()
+        one = None if job is None else job.savepoints.numbered(saved.number)
+        problem = saved.problem
+        if one is not None and not problem:
+            problem = await self._create_manifest(one, saved)
+        if one is None or problem:
+            return await self._fail(command, problem or "it is not known any more", now)
+        complete = _completed(one, self._manifest(one, saved))
+        text = _told(complete, saved, suspend=command.suspend)
+        change = savepoint_changes.complete(complete, text, now, suspend=command.suspend)
+        try:
+            return self._outcome(command, await self.jobs.change(command.token, change))
+        except DocumentTooLarge as error:
+            return await self._fail(command, str(error), now)
+
+    async def _fail(self, command: RecordSavepoint, problem: str, now: float) -> SavepointRecorded | SuspensionRecorded:
+        saved = command.saved
+        text = f"there is no savepoint {saved.number}: {problem}. The job runs on"
+        change = savepoint_changes.fail(saved.number, saved.request, text, now)
+        return self._outcome(command, await self.jobs.change(command.token, change))
+
+    async def _create_manifest(self, one: Savepoint, saved: Saved) -> str:
+        """Why it does not stand, or is not known to; empty if it does."""
+        assert self.blobs is not None, "there is a place for savepoints"
+        name = f"{below(self.settings.cluster, self.settings.job, one.number)}/{MANIFEST}"
+        ours = self._manifest(one, saved).encode()
+        try:
+            stands = await self.blobs.create(name, ours)
+        except UnderstudyError as error:  # the client has tried again by itself, and the job may be held meanwhile
+            return str(error)
+        return "" if stands == ours else f"{self.blobs.place}/{name} is of another savepoint"
+
+    def _manifest(self, one: Savepoint, saved: Saved) -> Manifest:
+        return Manifest(self.settings.cluster, self.settings.job, one.number, one.at, saved.spark, saved.queries)
+
+    def _place(self, number: int) -> str:
+        where = below(self.settings.cluster, self.settings.job, number)
+        return f"{storage_url(self.settings.storage.ha_storage)}/{where}"
+
+    @staticmethod
+    def _outcome(command: RecordSavepoint, job: Job) -> SavepointRecorded | SuspensionRecorded:
+        if command.suspend:
+            return SuspensionRecorded(job.status, job.warm)
+        answer = job.requests.answer
+        ours = answer is not None and answer.request == command.saved.request
+        return SavepointRecorded(answer.text if ours and answer is not None else _WITHDRAWN)
+
+
+def _completed(one: Savepoint, manifest: Manifest) -> Savepoint:
+    batches = {each.directory: each.batch for each in manifest.queries}
+    return replace(one, state=manifest.proof, batches=batches)
+
+
+def _told(one: Savepoint, saved: Saved, *, suspend: bool) -> str:
+    files, size = sum(each.files for each in saved.queries), sum(each.bytes for each in saved.queries)
+    what = f"savepoint {one.number} is {one.state}: {len(saved.queries)} queries, {files} files, {size} bytes in {one.place}"
+    if suspend:
+        return f"the job is SUSPENDED; {what}; copied in {saved.copied:.2f} s"
+    return f"{what}; batches were held for {saved.held:.2f} s, {saved.copied:.2f} s of them for the copies"

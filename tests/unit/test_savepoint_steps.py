@@ -1,0 +1,216 @@
+"""The two ends of a savepoint: what the supervisor writes of it, and what the driver does with its copies; without a JVM."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.doubles.blobs import MemoryBlobStore
+from tests.doubles.epochs import nothing_granted
+from tests.doubles.memory import MemoryDocumentStore, MemoryServer
+from understudy.config.tree import Storage
+from understudy.driver.savepoints import Savepoints as DriverSavepoints
+from understudy.driver.savepoints import _directories
+from understudy.ha.generation import Generation
+from understudy.ha.job import Job, Status
+from understudy.ha.job_store import JobStore
+from understudy.ha.requests import Action, Request, Result
+from understudy.ha.savepoints import Manifest, Proof
+from understudy.protocol.messages import Message, Save, Saved
+from understudy.protocol.savepoint import SavedQuery
+from understudy.protocol.token import Token
+from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded, SuspensionRecorded
+from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
+from understudy.supervisor.savepoints import Savepoints, storage_url
+
+NOW = 1000.0
+LED = Token(1, 1)
+COPY = SavedQuery("flights", "file:/checkpoint", "parquet", "/out", 12, "flights", 3, 1024, "0f", "live")
+SAVED = Saved("s1", 1, "", "4.2.1", 0.5, 0.4, [COPY])
+
+
+def take(saved: Saved, blobs: MemoryBlobStore, *, suspend: bool = False) -> tuple[Any, Any, Job]:
+    """What recording the boundary and the savepoint comes to, and the job then."""
+
+    async def run() -> tuple[Any, Any, Job]:
+        jobs = JobStore(MemoryDocumentStore(MemoryServer()), "c-j", "j", "job.py")
+        await jobs.begin_attempt(1, "a", nothing_granted, Generation())
+        await jobs.ask(Request("s1", Action.SAVEPOINT, "ann@host", NOW, 300.0))
+        settings: Any = SimpleNamespace(cluster="c", job="j", storage=Storage(ha_storage="s3a://bucket/ha/"))
+        part = Savepoints(settings, jobs, blobs)
+        boundary = await part.begin(RecordBoundary(LED, "s1"), NOW, ())
+        command = RecordSavepoint(LED, saved, suspend)
+        recorded = await part.record(command, NOW)
+        assert await part.record(command, NOW) == recorded, "taken twice, it does the same"
+        job = await jobs.read()
+        assert job is not None
+        return boundary, recorded, job
+
+    return asyncio.run(run())
+
+
+def test_the_manifest_stands_before_the_savepoint_is_complete() -> None:
+    blobs = MemoryBlobStore()
+    boundary, recorded, job = take(SAVED, blobs)
+    assert boundary == BoundaryRecorded(1, "s3a://bucket/ha/savepoints/c/j/1")
+    manifest = Manifest.decode(blobs.stored["savepoints/c/j/1/manifest.json"], "there")
+    assert manifest == Manifest("c", "j", 1, NOW, "4.2.1", [COPY])
+    one = job.savepoints.known[0]
+    assert (one.state, one.batches) == (Proof.REHEARSED, {"flights": 12})
+    assert isinstance(recorded, SavepointRecorded)
+    assert (
+        "3 files, 1024 bytes in s3a://bucket/ha/savepoints/c/j/1; batches were held for 0.50 s, 0.40 s" in recorded.text
+    )
+    assert job.status is Status.RUNNING
+
+
+def test_the_job_is_suspended_with_its_savepoint() -> None:
+    _, recorded, job = take(SAVED, MemoryBlobStore(), suspend=True)
+    assert recorded == SuspensionRecorded(Status.SUSPENDED)
+    assert job.savepoints.known[0].complete
+
+
+@pytest.mark.parametrize(
+    ("saved", "blobs", "why"),
+    [
+        (replace(SAVED, problem="no space left", queries=[]), MemoryBlobStore(), "no space left"),
+        (SAVED, MemoryBlobStore(fault=lambda verb: "lost" if verb == "create" else ""), "no answer"),
+        (SAVED, MemoryBlobStore({"savepoints/c/j/1/manifest.json": b"{}"}), "is of another savepoint"),
+        (replace(SAVED, number=7), MemoryBlobStore(), "it is not known any more"),
+    ],
+    ids=["driver", "storage", "another", "unknown"],
+)
+def test_a_savepoint_that_failed_leaves_the_job_running_and_is_not_listed_as_complete(
+    saved: Saved, blobs: MemoryBlobStore, why: str
+) -> None:
+    _, _, job = take(saved, blobs, suspend=True)
+    answer = job.requests.answer
+    assert answer is not None
+    assert (answer.result, job.status) == (Result.FAILED, Status.RUNNING)
+    assert why in answer.text
+    assert job.savepoints_now[0].state == Proof.FAILED
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("/srv/ha", "file:///srv/ha"),
+        ("file:///srv/a b", "file:///srv/a b"),
+        ("s3://bucket/ha/", "s3a://bucket/ha"),
+        ("s3a://bucket", "s3a://bucket"),
+    ],
+)
+def test_the_jvm_is_told_a_place_as_hadoop_names_it(given: str, url: str) -> None:
+    assert storage_url(given) == url
+
+
+def test_a_relative_directory_is_where_the_supervisor_runs() -> None:
+    assert storage_url("store") == f"file://{Path('store').absolute()}"
+
+
+# --- the driver -------------------------------------------------------------------------------------------------------
+
+
+class Script:
+    """A driver with queries of these names; ``fails``: the step that goes wrong."""
+
+    def __init__(self, *names: str, fails: str = "", how: str = "live") -> None:
+        self.did: list[str] = []
+        self.sent: list[Message] = []
+        self._fails, self._how = fails, how
+        copies = SimpleNamespace(copy=self._copy, verify=self._verify, discard=lambda to, _: self._do("discard", to))
+        jvm = SimpleNamespace(
+            dev=SimpleNamespace(understudy=SimpleNamespace(savepoint=SimpleNamespace(CheckpointCopy=copies)))
+        )
+        context = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
+        session = SimpleNamespace(_jvm=jvm, sparkContext=context, version="4.2.1")
+        sink = SimpleNamespace(kind="parquet", directory="/out")
+        self.queries: list[Any] = [
+            SimpleNamespace(
+                name=each, checkpoint=f"file:/{each}", session=session, sink=sink, table=None, no_boundary=""
+            )
+            for each in names
+        ]
+        registry: Any = SimpleNamespace(queries=lambda: self.queries)
+        rehearsals: Any = SimpleNamespace(made=self._made)
+        self.part = DriverSavepoints(registry=registry, rehearsals=rehearsals, send=self.sent.append)
+
+    def _do(self, step: str, what: str) -> None:
+        self.did.append(f"{step} {what.rpartition('/')[2]}")
+        if self.did[-1] == self._fails:
+            raise OSError("no space left")
+
+    def _copy(self, root: str, target: str, _conf: None, within: int) -> str:
+        assert within == 30_000
+        self._do("copy", target)
+        return json.dumps({"batch": -1 if "new" in root else 12, "files": 3, "bytes": 9, "digest": "0f"})
+
+    def _verify(self, target: str, _conf: None, _within: int) -> None:
+        self._do("verify", target)
+
+    def _made(self, _query: Any, target: str, _scratch: str) -> Any:
+        def rehearse() -> str:
+            self._do("rehearse", target)
+            return json.dumps({"how": self._how})
+
+        return SimpleNamespace(round=rehearse, cancel=lambda: None, close=lambda: self._do("close", target))
+
+    def take(self) -> Saved:
+        def copied() -> float:
+            self.did.append("go on")
+            return 0.5
+
+        self.part.take(Save("s1", 7, "file:///s/7", 30.0, keep=False), copied)
+        (said,) = self.sent
+        assert isinstance(said, Saved)
+        return said
+
+
+def test_batches_go_on_after_the_copies_and_before_the_proof() -> None:
+    script = Script("flights")
+    said = script.take()
+    assert script.did == ["copy flights", "go on", "verify flights", "rehearse flights", "close flights"]
+    assert (said.problem, said.held, said.queries[0].how, said.spark) == ("", 0.5, "live", "4.2.1")
+
+
+def test_what_has_committed_nothing_is_not_proven_and_what_runs_no_batch_on_the_copy_is_no_rehearsal() -> None:
+    script = Script("flights", "new", how="plan")
+    said = script.take()
+    assert "rehearse new" not in script.did
+    assert [(each.batch, each.how) for each in said.queries] == [(12, ""), (-1, "")]
+
+
+@pytest.mark.parametrize("fails", ["copy flights", "verify flights", "rehearse flights"])
+def test_what_goes_wrong_is_named_and_only_what_was_copied_is_removed(fails: str) -> None:
+    script = Script("flights", "other", fails=fails)
+    said = script.take()
+    assert said.problem == "query flights: OSError: no space left"
+    assert said.queries == []
+    assert ("discard flights" in script.did) is (fails != "copy flights")
+    assert "discard other" in script.did
+
+
+def test_what_cannot_be_saved_is_refused() -> None:
+    assert "no streaming query" in Script().part.refusal()
+    script = Script("flights")
+    assert script.part.refusal() == ""
+    script.queries[0].no_boundary = "tracks its progress asynchronously"
+    assert "flights has no savepoints: it tracks" in script.part.refusal()
+    script.queries[0].no_boundary, script.queries[0].checkpoint = "", None
+    assert "Give it a checkpointLocation" in script.part.refusal()
+
+
+def test_each_query_has_a_directory_of_its_own_that_is_a_name_everywhere() -> None:
+    assert _directories(["flights", "flights", "a b/ü", "..", "."]) == [
+        "flights",
+        "flights.1",
+        "a-b",
+        "query",
+        "query.4",
+    ]
