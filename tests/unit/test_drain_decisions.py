@@ -111,7 +111,12 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     ),
     (AGAIN, AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN, ROOTS), "Leading", "Say StartLeader Say DrainDriver"),
     # the driver died while it was held, and the document said nothing yet
-    (HELD_BY_A_DEAD_DRIVER, AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN), "Leading", "Say StartLeader Say HoldDriver"),
+    (
+        HELD_BY_A_DEAD_DRIVER,
+        AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN),
+        "Leading",
+        "Say StartLeader Say HoldDriver",
+    ),
     (HELD_BY_A_DEAD_DRIVER, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
     (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
     (HOLDING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "ReclaimRoots"),

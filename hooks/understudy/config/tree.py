@@ -124,6 +124,14 @@ class Storage(Group):
             default_words="nowhere",
         ),
     ] = ""
+    delete_result_on_commit: Annotated[
+        bool,
+        Declared(
+            "Delete the result of a run from HA storage once nothing of the run is left to remove. Then the run begins again if the documents are"
+            " lost.",
+            bundle=_KEY,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

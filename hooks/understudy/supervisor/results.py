@@ -120,7 +120,8 @@ class Results:
 
     async def _commit(self, standing: JobResult) -> None:
         await self.store.commit(standing)
-        self.log.say("result-recorded", f"the result is in {self.store.place}", status=standing.status)
+        kept = "was deleted, as it was asked for" if self.settings.storage.delete_result_on_commit else "is kept"
+        self.log.say("result-recorded", f"the result {kept}: {self.store.place}", status=standing.status)
 
     def watch(self, tasks: RootTasks, leads: Callable[[], Token | None]) -> None:
         """Tidy scratch that others than this machine have, under the token that ``leads`` gives while this replica leads."""
@@ -163,6 +164,7 @@ def results_of(
     """``None`` without HA storage."""
     if services.blobs is None:
         return None
-    store = JobResultStore(services.blobs, settings.cluster, settings.job)
+    deletes = settings.storage.delete_result_on_commit
+    store = JobResultStore(services.blobs, settings.cluster, settings.job, delete_on_commit=deletes)
     cleanup = Cleanup(settings.cluster, store, replicas, services.scratch)
     return Results(settings, store, jobs, replicas, cleanup, host.holder, host.after_exit is AfterExit.RESTART, log)
