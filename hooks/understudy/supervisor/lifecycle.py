@@ -101,7 +101,6 @@ from understudy.supervisor.state import (
     token_of,
 )
 
-
 #: What a request asks of a driver that runs; each one begins it again.
 _OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
