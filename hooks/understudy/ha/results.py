@@ -19,6 +19,7 @@ from understudy.errors import DocumentUnreadable
 from understudy.ha.job import Job, Status
 from understudy.ha.runs import REMEMBERED, PastRun, Runs
 from understudy.protocol import typed
+from understudy.protocol.names import Names
 from understudy.protocol.strict_json import parse
 from understudy.protocol.token import Token
 
@@ -113,13 +114,18 @@ def as_job(results: Collection[JobResult]) -> Job:
     )
 
 
+def results_of_job(names: Names) -> str:
+    """Where all results of a job are, as a prefix."""
+    return f"{_ROOT}/{names.cluster}/{names.job}/"
+
+
 class JobResultStore:
     """The results of one job."""
 
     def __init__(self, blobs: BlobStore, cluster: str, job: str, *, delete_on_commit: bool = False) -> None:
         """``delete_on_commit``: no clean result is kept. Then nothing but the job's document knows that a run has ended."""
         self.blobs, self._deletes = blobs, delete_on_commit
-        self._below = f"{_ROOT}/{cluster}/{job}/"
+        self._below = results_of_job(Names(cluster, job))
         self.place = f"{blobs.place}/{self._below}".rstrip("/")
 
     async def read(self, run: str, first: int = 0) -> JobResult | None:
