@@ -186,11 +186,3 @@ def test_nothing_starts_while_the_job_is_suspended() -> None:
             assert not any(
                 isinstance(each, StartDriver | StartLeader | OpenGate | StartStandby) for each in commands
             ), given
-
-
-def test_a_resumed_replica_contends_at_once_and_leaves_the_machine_to_the_one_that_leads() -> None:
-    resumed, commands = step(IDLE, JobChanged(Status.RUNNING), NOW)
-    assert [each.pause > 0 for each in commands if isinstance(each, StartStandby)] == [True]
-    granted, _ = step(resumed, LeadershipGranted(GRANT), NOW)
-    _, begins = step(granted, AttemptBegun(TOKEN, Purpose.TAKEOVER), NOW)
-    assert any(isinstance(each, StartLeader) for each in begins), "without a pause"

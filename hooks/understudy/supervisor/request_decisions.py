@@ -53,9 +53,6 @@ from understudy.supervisor.savepoint_decisions import (
 )
 from understudy.supervisor.state import Ended, HandingOver, Leading, Standby, State, Suspended
 
-#: Seconds for which replicas of a resumed job leave the machine to the one that takes the lock, and starts its driver at once. By then the others
-#: know of it, and wait for its first commit.
-_RESUMED = 5.0
 _BOUNDARY = "it did not come to the end of a batch"
 
 
@@ -113,7 +110,7 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
             return (state, ()) if warm else suspended(state)
         case JobChanged(Status.RUNNING | Status.DRAINING), Suspended():
             said = Say("resumed", "the job runs again")
-            return state.now(Standby()), (said, NoteResumed(), Publish(), ContendNow(), StartStandby(_RESUMED))
+            return state.now(Standby()), (said, NoteResumed(), Publish(), ContendNow(), StartStandby())
         case JobChanged(Status.RUNNING), Standby():
             return state, (ContendNow(),)
         case JobChanged(Status.SUSPENDED, token=token), Leading(_, ours) if token == ours:
