@@ -316,9 +316,7 @@ def _after_failure(
     rules: Rules, token: Token, failures: tuple[float, ...], reason: str, now: float
 ) -> RecordEnd | FindSuccessor:
     """The leading driver died under a living supervisor: a rehearsed standby takes over, else it starts again in place."""
-    match restart.decide(
-        failures, now, attempts=rules.restart.attempts, delay=rules.restart.delay, window=rules.restart.window
-    ):
+    match restart.decide(failures, now, rules.restart):
         case restart.GiveUp(why):
             return RecordEnd(token, Status.FAILED, f"{why}; the last: {reason}")
         case restart.Restart(delay):
