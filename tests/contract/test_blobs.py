@@ -16,9 +16,10 @@ from tests.doubles.blobs import MemoryBlobStore
 from understudy.blobs.filesystem import FilesystemBlobStore
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
-from understudy.blobs.s3 import S3BlobStore, _config
-from understudy.blobs.s3_settings import S3Settings
+from understudy.blobs.s3 import S3BlobStore
 from understudy.errors import AccessDenied, DocumentError, EnvironmentProblem, ServerUnreachable, SettingsError
+from understudy.s3.client import store_config
+from understudy.s3.settings import S3Settings
 
 #: Seconds of a request that must not time out, however busy the machine is.
 PATIENT = 30.0
@@ -327,7 +328,7 @@ class TestS3:
 
     def test_a_bucket_is_a_part_of_the_hosts_name_unless_s3a_says_otherwise_or_there_are_no_such_names(self) -> None:
         def told(endpoint: str, *, path_style: bool = False) -> tuple[object, object]:
-            config = _config(S3Settings(endpoint, path_style=path_style), "b")
+            config = store_config(S3Settings(endpoint, path_style=path_style), "b")
             return config["virtual_hosted_style_request"], config.get("endpoint")
 
         assert told("https://store.example.com:9000") == (True, "https://b.store.example.com:9000")

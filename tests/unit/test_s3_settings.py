@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.blobs.s3_settings import S3Settings, translate
+from understudy.s3.settings import S3Settings, translate
 from understudy.errors import SettingsError
 
 BEFORE = "spark.hadoop.fs.s3a."
