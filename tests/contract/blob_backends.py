@@ -7,7 +7,7 @@ from collections.abc import Callable
 from testkit import s3
 from understudy.blobs.model import BlobStore
 from understudy.blobs.s3 import S3BlobStore
-from understudy.blobs.s3_settings import S3Settings
+from understudy.s3.settings import S3Settings
 
 #: Seconds of a request that must not time out, however busy the machine is.
 PATIENT = 30.0

@@ -16,9 +16,10 @@ from tests.contract.blob_backends import PATIENT, Made, bucket
 from understudy.blobs.filesystem import FilesystemBlobStore
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
-from understudy.blobs.s3 import S3BlobStore, _config
-from understudy.blobs.s3_settings import S3Settings
+from understudy.blobs.s3 import S3BlobStore
 from understudy.errors import AccessDenied, DocumentError, EnvironmentProblem, ServerUnreachable, SettingsError
+from understudy.s3.client import store_config
+from understudy.s3.settings import S3Settings
 
 
 def run(script: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -246,7 +247,7 @@ class TestS3:
             store = bucket(server, f"odd-{tmp_path.name}")
             assert isinstance(store, S3BlobStore)
             for name in (".part-0.crc", "day=2026-11-26 10%3A00/part 1+2.parquet", "_temporary/0/ü"):
-                await put_async(store._store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
+                await put_async(store._at.store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
             assert await store.discard("scratch/h/") == 3
             assert await store.names("") == []
 
@@ -292,7 +293,7 @@ class TestS3:
 
     def test_a_bucket_is_a_part_of_the_hosts_name_unless_s3a_says_otherwise_or_there_are_no_such_names(self) -> None:
         def told(endpoint: str, *, path_style: bool = False) -> tuple[object, object]:
-            config = _config(S3Settings(endpoint, path_style=path_style), "b")
+            config = store_config(S3Settings(endpoint, path_style=path_style), "b")
             return config["virtual_hosted_style_request"], config.get("endpoint")
 
         assert told("https://store.example.com:9000") == (True, "https://b.store.example.com:9000")

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.backup import Lock
-from understudy.cli.where import ClusterId, Conf, Context, HaDir, HaStorage, Namespace, Stores, Where, blobs_of
+from understudy.cli.where import (
+    ClusterId,
+    Conf,
+    Context,
+    Ha,
+    HaAddress,
+    HaDir,
+    HaStorage,
+    Namespace,
+    Stores,
+    Where,
+    blobs_of,
+)
 from understudy.errors import JobNotBegun, SettingsError
 
 if TYPE_CHECKING:
@@ -21,7 +33,9 @@ def purge(
     ha_dir: HaDir = None,
     namespace: Namespace = "",
     context: Context = "",
-    lock: Lock = "lease",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
+    lock: Lock = "",
     ha_storage: HaStorage = "",
     scratch: Annotated[
         str, typer.Option(help="The scratch of rehearsals, as understudy run was given it.", show_default="none")
@@ -47,7 +61,9 @@ def purge(
     async def purged() -> list[str]:
         from understudy.ha.purge import Purge
 
-        async with Where(ha_dir, cluster_id, namespace, context).open(lock) as stores:
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open(
+            lock
+        ) as stores:
             storage = blobs_of(ha_storage, conf or [], "--ha-storage") if ha_storage else None
             rehearsed = blobs_of(scratch, conf or [], "--scratch") if scratch else None
             found = Purge(await _names(stores), stores.documents, stores.lock, storage, rehearsed)
