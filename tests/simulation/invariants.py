@@ -126,6 +126,11 @@ class Invariants:
         if isinstance(error, InternalError) and not isinstance(error.__cause__, Planned):
             self.broken.append(f"I9: {pod.holder} ended because of a defect: {error}")
 
+    def outlives(self, pod: Pod) -> None:
+        """The grace period, after it was told to stop; no server was away for all of it."""
+        if all(line.trouble == 0.0 and not line.cut for line in pod.every_line()) and not self.world.api.down:
+            self.broken.append(f"I9: {pod.holder} was told to stop, and does not come to its end")
+
     def results_are_kept(self) -> None:
         """Once everything is calm."""
         assert self.world.blobs is not None

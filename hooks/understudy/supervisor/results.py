@@ -113,7 +113,8 @@ class Results:
                     said = str(error)
                     self.log.say(what, f"{said}. It is tried again")
             with suppress(TimeoutError):
-                await asyncio.wait_for(told_to_stop.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await told_to_stop.wait()
             if told_to_stop.is_set():
                 return None
             delay = min(2 * delay, _LONGEST)
