@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_components import ONE, TWO, Attached, Bench, claim, jobs, played, turns
+from tests.unit.test_component_entries import claim, jobs
+from tests.unit.test_components import ONE, TWO, Attached, Bench, played, turns
 from understudy.clock import BootClock
 from understudy.election.retrieval import ComponentLeader, Retrieval
 from understudy.ha.components import ENDPOINT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from understudy.addresses import joined
+from understudy.addresses import joined, split
 from understudy.election.elector import Candidate, Elector
 from understudy.election.leader_election import LeaderElection, LeaderElectionService
 from understudy.election.retrieval import ComponentLeader
@@ -101,10 +101,10 @@ class Endpoint:
 
 
 def endpoint_address(host: Host, listens: str, port: int) -> str:
-    """Where others reach what listens on ``port`` of address ``listens``."""
-    if host.address:
-        return host.address
-    return joined(host.name if listens in _EVERYWHERE else listens, port)
+    """Where others reach what listens on ``port`` of address ``listens``: a pod by its IP, a machine by its name."""
+    if listens not in _EVERYWHERE:
+        return joined(listens, port)
+    return joined(split(host.address)[0] if host.address else host.name, port)
 
 
 def serve_endpoint(service: LeaderElectionService, address: str) -> None:

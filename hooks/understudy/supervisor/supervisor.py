@@ -233,9 +233,9 @@ class Supervisor:
             raise reason from error
         finally:
             await self._tasks.close()
-            await self._components.close()
             with suppress(ProcessesRemain):  # nothing is released then: that renewals end here is all that is safe
                 await self._execute.reap()
+            await self._components.close()
             await self._execute.membership.leave()
             await self._host.close()
             await self._services.close()
