@@ -17,6 +17,7 @@ from understudy.documents.record import Record
 from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, lock_state_of
 from understudy.errors import DocumentUnreadable, EnvironmentProblem
 from understudy.fencing.claim import standing_claim
+from understudy.ha.components import Components
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
@@ -113,6 +114,13 @@ def replica(data: bytes) -> None:
     assert found is None or isinstance(found.rehearsed, bool)
 
 
+def component(data: bytes) -> None:
+    document = _entry("component", "component.endpoint", data)
+    found = Components() if document is None else Components.of(document)
+    again = {name: text for name, text in found.entries(Components()).items() if text is not None}
+    assert Components.of(Document("d", again, None, {}, "1")) == found
+
+
 def message(data: bytes) -> None:
     try:
         found = messages.decode(data)
@@ -181,6 +189,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         run,
         claim,
         replica,
+        component,
         message,
         annotation,
         lease,
@@ -197,6 +206,7 @@ SEEDS: dict[str, bytes] = {
     "run": codec.canonical(codec.decode("run", RUNS.encode())[1]).encode(),
     "claim": codec.canonical(CLAIM.to_body()).encode(),
     "replica": codec.canonical(asdict(REPLICA)).encode(),
+    "component": codec.canonical({"token": int(Token(3, 0)), "holder": "h", "address": "10.0.0.1:8080"}).encode(),
     "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),

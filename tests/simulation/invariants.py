@@ -13,6 +13,7 @@ from tests.simulation.pod import Pod
 from understudy.errors import DocumentUnreadable, InternalError, UnderstudyError
 from understudy.events import Event
 from understudy.fencing.claim import standing_claim
+from understudy.ha.components import ENDPOINT
 from understudy.ha.job import Job, Status
 from understudy.ha.requests import Result
 from understudy.ha.results import JobResult
@@ -181,6 +182,9 @@ class Invariants:
             if job.generation.number < before.generation.number:
                 self.broken.append(f"an older generation leads: {job.generation} after {before.generation}")
             self._status_follows(before, job)
+        endpoint = None if job is None else job.leader_of(ENDPOINT)
+        if job is not None and endpoint is not None and endpoint.address != f"{job.holder}:8080":
+            self.broken.append(f"{job.holder} leads, and its endpoint is said to be {endpoint}")
         if job is not None and job.status is Status.FINISHED and self.world.checkpoint.ended_by is None:
             self.world.checkpoint.ended_by = job.token
             self.finished.add(job.runs.run)

@@ -20,6 +20,8 @@ class Mutant:
     caught_by: int = 0
     #: So few histories notice it that looking for one takes minutes: `make prove` and `make test-all` do.
     rare: bool = False
+    #: No history notices it, but the search of every interleaving of a process's components (``explore_components``).
+    searched: bool = False
 
     def alive(self) -> AbstractContextManager[object]:
         return changed(self.guards)
@@ -29,6 +31,10 @@ def _mutant(
     name: str, *guards: tuple[str, Change], kinds: tuple[Kind, ...] = (), by: int = 0, rare: bool = False
 ) -> Mutant:
     return Mutant(name, guards, kinds, by, rare)
+
+
+def _searched(name: str, *guards: tuple[str, Change]) -> Mutant:
+    return Mutant(name, guards, searched=True)
 
 
 _HARM, _GRACEFUL, _OUTAGE, _ROLLOUT = (Kind.HARM,), (Kind.GRACEFUL,), (Kind.OUTAGE,), (Kind.ROLLOUT,)
@@ -256,4 +262,29 @@ MUTANTS: tuple[Mutant, ...] = (
         by=28,
     ),
     _mutant("an entry of a log is created once", ("entry-is-created-once", Never()), by=39),
+    # components of one election
+    _searched("a contender is told one thing at a time", ("contender-is-told-one-thing-at-a-time", Never())),
+    _searched(
+        "a contender hears of a loss before the next grant",
+        ("loss-is-told-before-the-next-grant", Instead("if component.told is not None and wanted is None:")),
+    ),
+    _searched(
+        "a contender that hangs in an old grant is interrupted", ("what-is-not-true-any-more-is-interrupted", Never())
+    ),
+    _searched("a component that is closed is granted nothing", ("closed-component-is-granted-nothing", Never())),
+    _searched("the elector ends with the last component", ("elector-ends-with-the-last-component", Never())),
+    _searched("an old confirmation is dropped", ("old-confirmation-is-dropped", Instead("if component is None:"))),
+    _searched("a confirmation is of one grant", ("each-grant-is-confirmed-by-itself", Skipped())),
+    _searched("a claim takes along what its own grant has confirmed", ("claim-takes-along-its-own-grant", Never())),
+    _searched(
+        "a component is written under a claim of the job", ("component-is-written-under-a-claim", Instead("if False:"))
+    ),
+    _searched(
+        "the claim of another grant counts for nothing",
+        ("claim-of-another-grant-counts-for-nothing", Instead("if state.token is None:")),
+    ),
+    _searched(
+        "a write of another address settles nothing",
+        ("write-of-another-address-settles-nothing", Skipped()),
+    ),
 )

@@ -164,6 +164,7 @@ class Pod:
         settings: RunSettings = world.settings(self.revision, self.run)
         try:
             self.replica = Supervisor(settings, services, host, Path("fence.jar"), log)
+            self.replica.serve_endpoint(f"{self.holder}:8080")
             self.exit_code = await self.replica.run()
         except UnderstudyError as error:
             self.exit_code = error.exit_code

@@ -24,6 +24,8 @@ from pathlib import Path
 from tests.fuzz.fuzzer import fuzz, fuzzer_is_there
 from tests.fuzz.targets import TARGETS
 from tests.simulation.explore import Found, explore
+from tests.simulation.explore_components import Found as ComponentsFound
+from tests.simulation.explore_components import search as search_components
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.plan import Kind, Plan, Result
 from tests.simulation.world import play, shrunk
@@ -54,7 +56,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a mutant: whether it was caught, and by which seed, counted from 1."""
+    """What became of a mutant: whether it was caught, and by which seed, counted from 1; after how many states, where it was searched for."""
 
     name: str
     killed: bool
@@ -70,6 +72,9 @@ def plan_for(mutant: Mutant, seed: int) -> Plan:
 def fate_of(number: int) -> Fate:
     mutant = MUTANTS[number]
     with mutant.alive():
+        if mutant.searched:
+            found = search_components()
+            return Fate(mutant.name, bool(found.broken), found.states, found.broken)
         for seed in range(MUTANT_SEEDS):
             if broken := play(plan_for(mutant, seed)).broken:
                 return Fate(mutant.name, True, seed + 1, broken[0])
@@ -132,6 +137,7 @@ class Proof:
 
     tally: Tally = field(default_factory=Tally)
     searches: list[Found] = field(default_factory=list)
+    components: ComponentsFound = field(default_factory=ComponentsFound)
     inputs: dict[str, int] = field(default_factory=dict)
     crashes: list[str] = field(default_factory=list)
     fates: list[Fate] = field(default_factory=list)
@@ -142,7 +148,8 @@ class Proof:
 
     @property
     def violations(self) -> int:
-        return len(self.tally.broken) + sum(len(found.broken) for found in self.searches) + len(self.crashes)
+        searched = sum(len(found.broken) for found in self.searches) + bool(self.components.broken)
+        return len(self.tally.broken) + searched + len(self.crashes)
 
     def report(self) -> dict[str, object]:
         return {
@@ -167,6 +174,8 @@ class Proof:
         for found in workers.imap(_explored, [(*search, seconds) for search in SEARCHES]):
             self.searches.append(found)
             sys.stderr.write(f"{found}\n")
+        self.components = search_components()
+        sys.stderr.write(f"{self.components}\n")
 
     def fuzz(self, workers: Pool, seconds: int) -> None:
         if not fuzzer_is_there():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,10 +28,12 @@ def replicas(tmp_path: Path) -> Iterator[Replicas]:
 def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_row_is_there_once(
     replicas: Replicas,
 ) -> None:
-    replicas.start()
-    replicas.start()
+    replicas.start("--listen", "127.0.0.1:0")
+    replicas.start("--listen", "127.0.0.1:0")
     replicas.feed()
     replicas.wait_for("first rows", lambda: everything_once(replicas))
+    endpoint = replicas.status()["endpoint"]
+    assert "leads with epoch" in readiness(endpoint)
     replicas.wait_for("a rehearsed standby", lambda: any(each["rehearsed"] for each in replicas.status()["replicas"]))
     first, epoch = replicas.leader(), replicas.status()["epoch"]
 
@@ -41,6 +44,8 @@ def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_r
     assert replicas.status()["epoch"] > epoch
     second, epoch = replicas.leader(), replicas.status()["epoch"]
     assert second != first
+    assert replicas.status()["endpoint"] != endpoint
+    assert "leads with epoch" in readiness(replicas.status()["endpoint"])
 
     replicas.start()
     os.kill(second, signal.SIGTERM)
@@ -55,6 +60,12 @@ def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_r
     assert sum(1 for _ in replicas.temporary.glob("*/blockmgr-*")) >= 1, "Spark's blocks are not where this looks"
     replicas.stop()
     assert [path.name for path in replicas.temporary.iterdir()] == [], "what killed drivers leave goes with them"
+
+
+def readiness(endpoint: str) -> str:
+    """What the replica says that serves its probes there."""
+    with urllib.request.urlopen(f"http://{endpoint}/readyz", timeout=10) as answer:
+        return str(answer.read().decode())
 
 
 def refused(replicas: Replicas, *options: str) -> tuple[int, str]:
@@ -116,7 +127,7 @@ def test_a_failed_job_goes_on_where_it_was_once_somebody_has_mended_it_and_says_
         first.send_signal(signal.SIGTERM)
         assert first.wait(30) == 0
         broken.touch()
-        assert replicas.start("--restart-attempts", "1").wait(PATIENCE) == 1
+        assert replicas.start("--restart-strategy", "fixed-delay", "--restart-attempts", "1").wait(PATIENCE) == 1
         assert replicas.status()["status"] == "FAILED"
         broken.unlink()
         replicas.feed()

@@ -159,7 +159,7 @@ async def forbids_ann(request: web.Request) -> web.Response:
     return await forbids(request, "ann")
 
 
-@pytest.mark.parametrize("command", ["status", "resume"])
+@pytest.mark.parametrize("command", ["status", "resume", "leader"])
 @pytest.mark.parametrize(
     ("handler", "cluster", "code", "said"),
     [

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.clocks import Hands
 from tests.unit.election_builders import TIMINGS, Lock, Replica, document, leader, leading, ready
 from understudy.config.timings import Timings
 from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape
@@ -20,6 +21,7 @@ from understudy.election.inputs import ReleaseAsked, StopAsked, Tick
 from understudy.election.records import Free, lock_state_of
 from understudy.election.state import Role
 from understudy.errors import SettingsError
+from understudy.supervisor.health import FenceCounts, Health
 
 
 def led_by(holder: str, *, lease: float = TIMINGS.lease) -> Lock:
@@ -227,3 +229,44 @@ def test_an_object_that_is_no_lease_of_ours_is_no_document() -> None:
     stored = {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": {}}
     found: Document | None = store._document("lock", stored)
     assert found is None
+
+
+# --- what its healthz adaptor is asked --------------------------------------------------------------------------------
+#
+# It fails where a leader's lease is over for longer than is tolerated, because a process of client-go's does not notice by itself. Ours
+# does: its gate has closed by then, and its driver waits. A kubelet that ended it would end a warm driver that may go on.
+
+
+def asked(*, leads: bool, clock: Hands) -> Health:
+    health = Health(clock, FenceCounts(), live_within=4.0)
+    if leads:
+        health.granted(1, 0.1)
+    return health
+
+
+def test_check_before_the_elector_starts() -> None:
+    assert asked(leads=False, clock=Hands()).live
+
+
+def test_check_of_a_leader_whose_lease_is_long_over() -> None:
+    """It is parked, and its elector tries to renew: it lives."""
+    clock = Hands()
+    health = asked(leads=True, clock=clock)
+    clock.at += 600.0
+    health.last_decision_at = clock.now()
+    assert health.live
+
+
+def test_check_of_a_leader_whose_elector_stands_still() -> None:
+    clock = Hands()
+    health = asked(leads=True, clock=clock)
+    clock.at += 600.0
+    assert not health.live
+
+
+def test_check_of_a_replica_that_does_not_lead() -> None:
+    """client-go's adaptor passes it always. Ours is of use only while its elector has its turn."""
+    clock = Hands()
+    health = asked(leads=False, clock=clock)
+    clock.at += 600.0
+    assert not health.live

@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.election_builders import FAST, NAME, join, virtually
+from understudy.election.retrieval import ComponentLeader
 from understudy.election.state import Role
+from understudy.ha.components import ENDPOINT
+from understudy.ha.generation import Generation
+from understudy.ha.job import Job
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.protocol.token import Token
 from understudy.supervisor.cluster_status import ClusterStatus, read_cluster_status
 
 CLUSTER = NAME.removesuffix("-lock")
@@ -33,6 +40,30 @@ def test_a_leader_that_was_deposed_and_does_not_know_it_is_not_shown_as_one() ->
     lines = picture.lines(2.0)
     assert lines[1].startswith("leader  new at 10.0.0.2:8080   epoch 1")
     assert [line.split()[0] for line in lines if "leads" in line] == ["new"]
+
+
+def test_the_address_is_the_one_that_the_leader_has_confirmed() -> None:
+    """Of one that leads no more, only what another replica says of itself counts."""
+
+    async def look(holder: str) -> str:
+        server = MemoryServer()
+        member = join(server, "new_2")
+        await member.until(Role.LEADING)
+        documents = MemoryDocumentStore(server)
+        replicas = ReplicaStore(documents, f"{CLUSTER}-replicas")
+        await replicas.join("flights")
+        await replicas.publish(replace(STALE, holder="new_2", host="new", address="of-the-replica:1"), [])
+
+        def confirmed(job: Job) -> Job:
+            leaders = {ENDPOINT: ComponentLeader(Token(1, 0), holder, "confirmed:1")}
+            return replace(job, components=job.components.under(1, leaders))
+
+        jobs = JobStore(documents, f"{CLUSTER}-flights", "flights", "job.py")
+        await jobs.begin_attempt(1, holder, nothing_granted, Generation(), also=confirmed)
+        return (await read_cluster_status(documents, documents, CLUSTER)).endpoint
+
+    assert virtually(look("new_2")) == "confirmed:1"
+    assert virtually(look("gone_1")) == "of-the-replica:1"
 
 
 def test_a_standby_that_knows_one_of_four_queries_is_not_shown_as_rehearsed_and_no_more() -> None:

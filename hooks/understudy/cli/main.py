@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, doctor, ensure, gc, purge, requests, result, resume, run, savepoints, status
+from understudy.cli import backup, doctor, ensure, gc, leader, purge, requests, result, resume, run, savepoints, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command("run", cls=PanelledCommand, context_settings=run.CONTEXT)(run.run)
 app.command("status")(status.status)
+app.command("leader")(leader.leader)
 app.command("suspend")(requests.suspend)
 app.command("resume")(resume.resume)
 app.command("drain")(requests.drain)

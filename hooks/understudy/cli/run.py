@@ -168,10 +168,12 @@ async def _replica(settings: RunSettings, address: tuple[str, int] | None, fence
     supervisor = Supervisor(settings, services, host, fence, log)
     if address is None:
         return await _run(supervisor, host.after_exit)
+    from understudy.supervisor.election import endpoint_address
     from understudy.supervisor.probes import Probes
 
     probes = Probes(supervisor.health, services.requests)
-    await probes.start(*address)
+    port = await probes.start(*address)
+    supervisor.serve_endpoint(endpoint_address(host, address[0], port))
     try:
         return await _run(supervisor, host.after_exit)
     finally:

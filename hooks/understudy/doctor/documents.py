@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from understudy.doctor.finding import Finding, note, of_error, ok, problem, warning
 from understudy.documents.model import HEADROOM, LIMIT, Document
 from understudy.errors import DocumentEmptied, DocumentTooLarge, DocumentUnreadable, JobFailed, UnderstudyError
-from understudy.ha import checkpoints, ownership, requests, roots
+from understudy.ha import checkpoints, components, ownership, requests, roots
 from understudy.ha.job import ENTRY, RESTORE, Job, Status
 from understudy.ha.replicas import Replica, bound, entries_of
 
@@ -104,6 +104,8 @@ def _damaged_entries(document: Document, job: Job) -> list[Finding]:
         damaged(checkpoints.COUNTER, "boundaries get no numbers any more")
     for entry, why in requests.unreadable(document):
         damaged(entry, f"{why.what}; {_INSTEAD[entry]}")
+    for entry, why in components.unreadable(document):
+        damaged(entry, f"{why.what}; where that component of the leader serves is not known until the next takeover")
     return found
 
 

@@ -19,6 +19,7 @@ from understudy.documents.settle import shell
 from understudy.election.records import Held, lock_state_of
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict, RequestRefused, SettingsError
 from understudy.ha import ownership
+from understudy.ha.components import PREFIX
 from understudy.ha.job import Job
 from understudy.ha.replicas import is_of_a_replica
 from understudy.ha.requests import ANSWER, REQUEST
@@ -28,7 +29,7 @@ from understudy.protocol.names import BURIED, Names
 from understudy.protocol.strict_json import parse
 
 _KIND, _VERSION = "understudy/backup", 1
-#: What was asked of a job then is not asked of it again.
+#: What was asked of a job then is not asked of it again; who served its components then does not any more.
 _PASSING = {REQUEST, ANSWER}
 
 
@@ -107,7 +108,11 @@ async def take(documents: DocumentStore, names: Names, results: JobResultStore |
         document = await documents.read(name)
         if document is None or document.buried:
             continue
-        entries = {key: text for key, text in document.entries.items() if not (is_of_a_replica(key) or key in _PASSING)}
+        entries = {
+            key: text
+            for key, text in document.entries.items()
+            if not (is_of_a_replica(key) or key in _PASSING or key.startswith(PREFIX))
+        }
         found[name] = Copied(entries, dict(document.labels))
     if names.job_document in found:
         Job.of(_document(names.job_document, found[names.job_document]))

@@ -9,18 +9,21 @@ from typing import Self
 
 from understudy.documents import codec
 from understudy.documents.model import Content, Document
+from understudy.election.retrieval import ComponentLeader
 from understudy.errors import DocumentEmptied, DocumentUnreadable
+from understudy.ha import components as leaders
 from understudy.ha import ownership
 from understudy.ha import roots as claimed_roots
 from understudy.ha import runs as run_store
 from understudy.ha.checkpoints import Checkpoint, Checkpoints
+from understudy.ha.components import Components
 from understudy.ha.generation import Generation
 from understudy.ha.requests import Requests
 from understudy.ha.roots import ClaimedRoots
 from understudy.ha.runs import Over, Part, Runs, UnderWay, part_of
 from understudy.ha.savepoints import Savepoint, Savepoints
 from understudy.protocol.names import JOB_LABELS
-from understudy.protocol.token import Token
+from understudy.protocol.token import NONE, Token
 
 ENTRY = ownership.JOB
 _KIND = "job"
@@ -62,7 +65,7 @@ class Job:
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
     the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
-    that has led. ``runs``, ``requests``, ``checkpoints`` and ``savepoints`` stand in entries of their own, too: older replicas drop fields
+    that has led. ``runs``, ``requests``, ``checkpoints``, ``savepoints`` and ``components`` stand in entries of their own, too: older replicas drop fields
     they do not know.
     """
 
@@ -82,6 +85,7 @@ class Job:
     requests: Requests = field(default_factory=Requests)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     savepoints: Savepoints = field(default_factory=Savepoints)
+    components: Components = field(default_factory=Components)
 
     def part_of(self, run: str) -> Part:
         """What a replica that was started for ``run`` may do."""
@@ -125,6 +129,15 @@ class Job:
         """Whether the request under way has begun a savepoint."""
         under_way = self.requests.under_way
         return under_way is not None and self.savepoints.of_request(under_way.id) is not None
+
+    def leader_of(self, component: str) -> ComponentLeader | None:
+        """As the job's document tells it: of a job that runs, what was confirmed under the epoch that runs it."""
+        if self.token == NONE or self.status.terminal or self.status is Status.SUSPENDED:
+            return None
+        if component == leaders.JOB:
+            return ComponentLeader(self.token, self.holder, "")
+        found = self.components.leader(component)
+        return found if found is not None and found.token.epoch == self.token.epoch else None
 
     def noted(self, found: Collection[Checkpoint]) -> Self:
         """With what a leader has found in its checkpoints."""
@@ -183,7 +196,13 @@ class Job:
             requests=Requests.of(document),
             checkpoints=checkpoints,
             savepoints=Savepoints.of(document),
+            components=Components.of(document),
         )
+
+
+def leader_of(document: Document | None, component: str) -> ComponentLeader | None:
+    """The leader of ``component`` as a job's document tells it. Raises ``DocumentError``."""
+    return None if document is None or document.buried else Job.of(document).leader_of(component)
 
 
 def stored_record(document: Document) -> dict[str, object]:
@@ -209,6 +228,7 @@ def content(document: Document | None, stored: Mapping[str, object], job: Job, w
         entries.update(wanted.requests.entries(job.requests))
     entries.update(wanted.checkpoints.entries(job.checkpoints))
     entries.update(wanted.savepoints.entries(job.savepoints))
+    entries.update(wanted.components.entries(job.components))
     return Content(entries, None if document is None else document.leader, JOB_LABELS)
 
 

@@ -65,6 +65,7 @@ class JobStore:
         came_up: bool = True,
         run: str = "",
         now: float = 0.0,
+        also: Callable[[Job], Job] = lambda job: job,
     ) -> Job:
         """Claim the job for the next driver of ``epoch``: one attempt above every earlier one, and above ``above``.
 
@@ -77,7 +78,7 @@ class JobStore:
         ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
         asks ``over_for``. Another run begins with its failures forgotten. ``min_epoch`` is asked for a missing document, which is
         a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
-        repeat it. A job that is SUSPENDED stays as it is for every run.
+        repeat it. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
         """
 
         def next_attempt(job: Job) -> Job:
@@ -97,7 +98,7 @@ class JobStore:
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
             leads = generation if came_up or job.token == NONE else job.generation
             led = replace(job, token=token, holder=holder, script=self._script, generation=leads)
-            led = replace(led, requests=_handed_over(job, holder, now))
+            led = also(replace(led, requests=_handed_over(job, holder, now)))
             match part:
                 case Joins() if job.token == NONE:
                     return replace(led, runs=Runs(run, now, int(token)))

@@ -32,6 +32,7 @@ from understudy.ha.replicas import ReplicaStore
 from understudy.protocol.claim import Claim
 from understudy.protocol.messages import ClaimRefused
 from understudy.protocol.token import Token
+from understudy.supervisor.election import JobComponents
 from understudy.supervisor.results import Results
 from understudy.supervisor.settings import RunSettings
 from understudy.threads import Threads
@@ -75,6 +76,7 @@ class JobClaims:
     wall: Callable[[], float] = time.time
     unique: Callable[[], str] = unique
     results: Results | None = None
+    components: JobComponents = field(default_factory=JobComponents)
     _unread: set[str] = field(default_factory=set)
     _threads: dict[Path, Threads] = field(default_factory=dict)
 
@@ -100,6 +102,7 @@ class JobClaims:
                     came_up=came_up,
                     run=run,
                     now=self.wall(),
+                    also=self.components.taken_along,
                 )
             except LeadershipLost:
                 current = await self.jobs.read()

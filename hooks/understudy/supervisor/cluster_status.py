@@ -10,6 +10,7 @@ from understudy.documents.model import Document, DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, lock_state_of
 from understudy.errors import UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
+from understudy.ha.components import ENDPOINT
 from understudy.ha.job import ENTRY, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 from understudy.ha.requests import Answer, Pause, Request, Result
@@ -27,7 +28,8 @@ class ClusterStatus:
     leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
     and ``run_ended`` in seconds since 1970, ``None`` if not known. ``request``: the one under way. ``answer``: that to the last one.
     ``paused``: standbys do not take over. ``checkpoints``: of each query, the batch that the job's document says was committed; it
-    is written once a minute, so the checkpoint may be ahead.
+    is written once a minute, so the checkpoint may be ahead. ``endpoint``: where the leader serves probes and metrics, as host:port;
+    empty where that is not known.
     """
 
     cluster: str
@@ -50,6 +52,7 @@ class ClusterStatus:
     answer: Answer | None = None
     paused: Pause | None = None
     checkpoints: tuple[Checkpoint, ...] = ()
+    endpoint: str = ""
 
     @property
     def begun(self) -> bool:
@@ -121,7 +124,7 @@ class ClusterStatus:
 
     def _address(self) -> str:
         """Where the leader's probes are reached."""
-        return next((f" at {each.address}" for each in self.replicas if each.role == "leader" and each.address), "")
+        return f" at {self.endpoint}" if self.endpoint else ""
 
 
 async def read_cluster_status(
@@ -177,7 +180,16 @@ async def read_cluster_status(
         answer=job.requests.answer if job is not None else None,
         paused=job.requests.paused if job is not None else None,
         checkpoints=job.checkpoints.known if job is not None else (),
+        endpoint=_endpoint(job, leader, replicas),
     )
+
+
+def _endpoint(job: Job | None, leader: str | None, replicas: list[Replica]) -> str:
+    """As the leader has confirmed it; one of an older image says it with the other replicas. Not of one that leads no more."""
+    found = None if job is None else job.leader_of(ENDPOINT)
+    if found is not None and found.holder == leader:
+        return found.address
+    return next((each.address for each in replicas if each.holder == leader and each.role == "leader"), "")
 
 
 def _reason(job: Job | None) -> str:

@@ -19,7 +19,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.protocol.messages import Drain, Hold, LetGo, Quiesce, Reclaim, Save
-from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.claims import JobClaims, Lock
 from understudy.supervisor.commands import (
     AnswerRequest,
     BeginAttempt,
@@ -114,6 +114,7 @@ class CommandExecutor:
     jobs: JobStore
     claims: JobClaims
     elector: Elector
+    lock: Lock
     guard: DeadlineGuard
     slot: DriverSlot
     reports: DriverReports
@@ -140,7 +141,7 @@ class CommandExecutor:
             settings=self.settings,
             jobs=self.jobs,
             claims=self.claims,
-            elector=self.elector,
+            lock=self.lock,
             guard=self.guard,
             reports=self.reports,
             health=self.health,

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from understudy.clock import HostClock
-from understudy.election.elector import Elector
 from understudy.errors import LeadershipLost
 from understudy.events import Log
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job_store import JobStore
 from understudy.protocol.messages import Granted
-from understudy.supervisor.claims import JobClaims
+from understudy.supervisor.claims import JobClaims, Lock
 from understudy.supervisor.commands import (
     AnswerRequest,
     BeginAttempt,
@@ -52,7 +51,7 @@ class DocumentCommands:
     settings: RunSettings
     jobs: JobStore
     claims: JobClaims
-    elector: Elector
+    lock: Lock
     guard: DeadlineGuard
     reports: DriverReports
     health: Health
@@ -70,7 +69,7 @@ class DocumentCommands:
                 case RaiseLock(grant, _) if self.guard.grant is not grant:
                     return LockRaised(None)
                 case RaiseLock(grant, epoch):
-                    raised = await self.elector.raise_above(epoch)
+                    raised = await self.lock.raise_above(epoch)
                     return LockRaised(raised if self.guard.grant is grant else None)
                 case RecordBoundary():
                     return await self.savepoints.begin(command, self.clock.wall(), self.reports.checkpoints)
@@ -109,7 +108,7 @@ class DocumentCommands:
             return AttemptLost()
         try:
             job = await self.claims.begin_attempt(
-                command.epoch, self.generation(), self.elector, command.above, came_up=self.reports.came_up
+                command.epoch, self.generation(), self.lock, command.above, came_up=self.reports.came_up
             )
         except Superseded as newer:
             return AttemptSuperseded(str(newer), command.epoch)
@@ -124,6 +123,7 @@ class DocumentCommands:
         self.guard.leads_under(
             Granted(int(job.token), job.claimed.tokens, job.checkpoints.batches, drained, draining=draining)
         )
+        self.claims.components.claimed(job)
         seconds = round(self.clock.now() - began, 4)
         self.log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         self.health.granted(job.token.epoch, seconds)

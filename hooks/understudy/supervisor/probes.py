@@ -36,8 +36,8 @@ class Probes:
         self._server: asyncio.Server | None = None
         self._connections: BoundedConnections | None = None
 
-    async def start(self, host: str, port: int) -> None:
-        """Raises ``EnvironmentProblem`` when the port is taken."""
+    async def start(self, host: str, port: int) -> int:
+        """The port it listens on. Raises ``EnvironmentProblem`` when that is taken."""
         await self._runner.setup()
         assert self._runner.server is not None
         self._connections = BoundedConnections(self._runner.server)
@@ -49,6 +49,7 @@ class Probes:
                 where="--listen",
                 remedy="Give a free port, or 0",
             ) from error
+        return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         if self._server is not None and self._connections is not None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from understudy.clock import HostClock
 from understudy.election.commands import Grant
-from understudy.election.elector import Elector
 from understudy.errors import (
     CheckpointLost,
     DocumentEmptied,
@@ -28,6 +27,7 @@ from understudy.errors import (
     UnderstudyError,
 )
 from understudy.events import Log
+from understudy.ha.components import JOB
 from understudy.ha.generation import Generation, Superseded
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
@@ -43,6 +43,7 @@ from understudy.supervisor.driver_end import Completed, how_it_ended
 from understudy.supervisor.driver_process import DriverProcess
 from understudy.supervisor.driver_reports import DriverReports
 from understudy.supervisor.driver_slot import DriverSlot
+from understudy.supervisor.election import Election, JobComponents, serve_endpoint
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.hosts import EvidenceListener, Host
 from understudy.supervisor.inputs import (
@@ -92,8 +93,11 @@ class Supervisor:
         self._jobs = JobStore(documents, names.job_document, settings.job, str(settings.script), host.unique)
         self._replicas = ReplicaStore(documents, names.replicas)
         self._results = results_of(services, settings, self._jobs, self._replicas, host, log)
+        self._components = Election(
+            settings, services, host, self._jobs, self._highest_epoch, self._token, log
+        ).service()
         self._claims = self._make_claims()
-        self._elector = self._make_elector(clock)
+        self._elector = self._components.election(JOB).attach(self)
         self._evidence = host.evidence(
             self._replicas,
             EvidenceListener(self._leader_elsewhere, self._leader_died, self._stop, self._leader_pod_deleted),
@@ -135,24 +139,7 @@ class Supervisor:
             host.clock.wall,
             host.unique,
             self._results,
-        )
-
-    def _make_elector(self, clock: HostClock) -> Elector:
-        settings = self._settings
-        return Elector(
-            self._services.lock,
-            settings.names.lock,
-            self._host.holder,
-            settings.timings,
-            clock,
-            self,
-            self._log,
-            min_epoch=self._highest_epoch,
-            generation=settings.digest,
-            lock_kind=settings.lock_kind,
-            workload=self._host.workload,
-            jitter=self._host.chance,
-            nonce=self._host.unique,
+            JobComponents(host.holder, self._components),
         )
 
     def _make_executor(self, fence_jar: Path, clock: HostClock) -> CommandExecutor:
@@ -195,6 +182,7 @@ class Supervisor:
             self._jobs,
             self._claims,
             self._elector,
+            self._components,
             self._guard,
             slot,
             reports,
@@ -209,6 +197,13 @@ class Supervisor:
             post=self._inbox.put_nowait,
             blobs=self._services.blobs,
         )
+
+    def _token(self) -> Token | None:
+        return token_of(self._state.leadership)
+
+    def serve_endpoint(self, address: str) -> None:
+        """Probes and metrics are served at ``address``, as others reach it. Before ``run``, or while it runs."""
+        serve_endpoint(self._components, address)
 
     # --- the elector's calls ------------------------------------------------------------------------------------------
 
@@ -240,6 +235,7 @@ class Supervisor:
             await self._tasks.close()
             with suppress(ProcessesRemain):  # nothing is released then: that renewals end here is all that is safe
                 await self._execute.reap()
+            await self._components.close()
             await self._execute.membership.leave()
             await self._host.close()
             await self._services.close()
@@ -270,7 +266,7 @@ class Supervisor:
         self._tasks.watch("the note of commits", self._execute.reports.note_commits)
         self._watchers.start()
         if self._results is not None:
-            self._results.watch(self._tasks, lambda: token_of(self._state.leadership))
+            self._results.watch(self._tasks, self._token)
         if job is not None and job.status is Status.SUSPENDED and not job.warm:
             self._inbox.put_nowait(job_changed(job, self._settings.run_id))
         elif job is not None and job.other_run_than(self._settings.run_id):
