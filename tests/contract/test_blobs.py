@@ -282,7 +282,7 @@ class TestS3:
             store = bucket(server, f"odd-{tmp_path.name}")
             assert isinstance(store, S3BlobStore)
             for name in (".part-0.crc", "day=2026-11-26 10%3A00/part 1+2.parquet", "_temporary/0/ü"):
-                await put_async(store._store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
+                await put_async(store._at.store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
             assert await store.discard("scratch/h/") == 3
             assert await store.names("") == []
 
