@@ -89,7 +89,8 @@ def settings(port: int) -> dict[str, str]:
 
 #: What to do with a request, by its first line: "pass", a status such as "503" (answered without asking the server), "late" and
 #: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "torn" (the server
-#: gets half of the body, and then both connections break), "hang" (it gets nothing, and the connection stays).
+#: gets half of the body, and then both connections break), "hang" (it gets nothing, and the connection stays), "keep" (the answer is
+#: lost, and the server gets it when ``land`` is called).
 Rule = Callable[[str], str]
 
 
@@ -111,6 +112,7 @@ class S3Proxy:
     seen: list[str] = field(default_factory=list)
     ignored: str = ""
     port: int = 0
+    kept: list[tuple[bytes, bytes]] = field(default_factory=list)
     _away: threading.Event = field(default_factory=threading.Event)
     _gone: threading.Event = field(default_factory=threading.Event)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -119,6 +121,11 @@ class S3Proxy:
         return [
             line for line in self.seen if line.startswith("PUT ") and line.split(" ")[1].split("?")[0].endswith(ending)
         ]
+
+    def land(self) -> None:
+        """The server gets what was kept, in the order sent."""
+        while self.kept:
+            self._upstream(*self.kept.pop(0))
 
     @contextmanager
     def running(self) -> Iterator[S3Proxy]:
@@ -177,6 +184,8 @@ class S3Proxy:
                         client.sendall(_answer(int(status)))
                     case [status] if status.isdigit():
                         client.sendall(_answer(int(status)))
+                    case ["keep"]:
+                        self.kept.append((head, body))
                     case ["hang"]:
                         self._stopped.wait(30)
                     case ["swallow"]:

@@ -9,19 +9,26 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Protocol
 
+from obstore import delete, get, put
+
+from testkit import s3
 from testkit.faults import Fault
 from tests.contract.worker import Win, race
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import Content, Document, DocumentStore, Outcome, Unknown
 from understudy.documents.numbered import Numbered
+from understudy.documents.s3 import S3DocumentStore
 from understudy.events import Log
+from understudy.s3.client import Prefix
+from understudy.s3.settings import S3Settings
 
 WORKER = Path(__file__).with_name("worker.py")
 
@@ -84,17 +91,22 @@ class Memory:
         self.server.remove(name)
 
     def race(self, name: str, writers: int, rounds: int) -> list[Win]:
-        wins: list[Win] = []
+        return _race_in_threads(self.client, name, writers, rounds)
 
-        def run(who: str) -> None:
-            wins.extend(asyncio.run(race(MemoryDocumentStore(self.server), name, who, rounds)))
 
-        threads = [threading.Thread(target=run, args=(f"writer-{i}",)) for i in range(writers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return wins
+def _race_in_threads(client: Callable[[], DocumentStore], name: str, writers: int, rounds: int) -> list[Win]:
+    """With one client and one event loop each."""
+    wins: list[Win] = []
+
+    def run(who: str) -> None:
+        wins.extend(asyncio.run(race(client(), name, who, rounds)))
+
+    threads = [threading.Thread(target=run, args=(f"writer-{i}",)) for i in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wins
 
 
 @dataclass(slots=True)
@@ -209,14 +221,99 @@ def _import_path() -> Iterable[str]:
     return str(root / "hooks"), str(root)
 
 
-BACKENDS = ("memory", "filesystem")
+#: What the proxy before a bucket's server does to the write that meets a fault.
+_AT_THE_PROXY = {None: "pass", Fault.LOST_REQUEST: "503", Fault.LOST_ANSWER: "swallow", Fault.DELAYED: "keep"}
 
 
-def make(kind: str, directory: Path) -> Backend:
-    match kind:
-        case "memory":
-            return Memory()
-        case "filesystem":
-            return Filesystem(directory)
-        case _:
-            raise AssertionError(kind)
+class _FaultyBucket(S3DocumentStore):
+    """Its writes pass the proxy, one at a time, and meet the faults there."""
+
+    def __init__(self, faults: list[Fault | None], proxy: s3.S3Proxy, prefix: str) -> None:
+        super().__init__(s3.BUCKET, prefix, bucket_settings(proxy.port), PATIENT)
+        self._faults, self._proxy = faults, proxy
+
+    async def create(self, name: str, content: Content) -> Outcome:
+        with self._fault():
+            return await super().create(name, content)
+
+    async def replace(self, seen: Document, content: Content) -> Outcome:
+        with self._fault():
+            return await super().replace(seen, content)
+
+    @contextmanager
+    def _fault(self) -> Iterator[None]:
+        meets = _AT_THE_PROXY[self._faults.pop(0) if self._faults else None]
+        self._proxy.rule = lambda line: meets if line.startswith("PUT ") else "pass"
+        try:
+            yield
+        finally:
+            self._proxy.rule = lambda _: "pass"
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A prefix of its own in the bucket behind ``proxy``."""
+
+    proxy: s3.S3Proxy
+    prefix: str
+
+    def client(self, *faults: Fault | None, log: Log | None = None) -> DocumentStore:
+        if faults:
+            return _FaultyBucket(list(faults), self.proxy, self.prefix)
+        settings = bucket_settings(self.proxy.upstream)
+        return S3DocumentStore(s3.BUCKET, self.prefix, settings, PATIENT, log=log, look=0.02)
+
+    def cut_off(self) -> DocumentStore:
+        return S3DocumentStore(s3.BUCKET, self.prefix, bucket_settings(s3.free_port()), PATIENT)
+
+    def land(self) -> None:
+        self.proxy.land()
+
+    def stored(self, name: str) -> bytes:
+        objects = self._objects()
+        return bytes(get(objects.store, objects.path(name)).bytes())
+
+    def plant(self, name: str, data: bytes) -> None:
+        objects = self._objects()
+        put(objects.store, objects.path(name), data)
+
+    def remove(self, name: str) -> None:
+        objects = self._objects()
+        delete(objects.store, objects.path(name))
+
+    def race(self, name: str, writers: int, rounds: int) -> list[Win]:
+        return _race_in_threads(self.client, name, writers, rounds)
+
+    def _objects(self) -> Prefix:
+        settings = bucket_settings(self.proxy.upstream)
+        return Prefix(s3.BUCKET, self.prefix, settings, PATIENT, retries=0, patience=PATIENT)
+
+
+def bucket_settings(port: int) -> S3Settings:
+    return S3Settings(f"http://127.0.0.1:{port}", "us-east-1", path_style=True, key=s3.KEY, secret=s3.SECRET)
+
+
+BACKENDS = ("memory", "filesystem", "s3")
+
+
+@dataclass(slots=True)
+class Servers:
+    """The servers that backends share, started where one is first needed. Backends keep apart by names below ``directory``."""
+
+    directory: Path
+    running: ExitStack
+    proxy: s3.S3Proxy | None = None
+
+    def make(self, kind: str, directory: Path) -> Backend:
+        match kind:
+            case "memory":
+                return Memory()
+            case "filesystem":
+                return Filesystem(directory)
+            case "s3":
+                if self.proxy is None:
+                    port = self.running.enter_context(s3.server(self.directory))
+                    self.proxy = self.running.enter_context(s3.S3Proxy(port).running())
+                return Bucket(self.proxy, directory.name)
+            case _:
+                raise AssertionError(kind)

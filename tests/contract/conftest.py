@@ -1,21 +1,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from testkit import s3
-from tests.contract.backends import BACKENDS, Backend, Filesystem, make
+from tests.contract.backends import BACKENDS, Backend, Filesystem, Servers
 from tests.contract.blob_backends import PATIENT, Made, bucket
 from tests.doubles.blobs import MemoryBlobStore
 from understudy.blobs.filesystem import FilesystemBlobStore
 from understudy.blobs.model import BlobStore
 
 
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with ExitStack() as running:
+        yield Servers(tmp_path_factory.mktemp("servers"), running)
+
+
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    made = make(request.param, tmp_path)
+def backend(request: pytest.FixtureRequest, tmp_path: Path, servers: Servers) -> Iterator[Backend]:
+    made = servers.make(request.param, tmp_path)
     yield made
     made.land()  # no thread of a test outlives it
 

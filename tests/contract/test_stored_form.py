@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testkit.faults import Fault
-from tests.contract.backends import BACKENDS, Backend, make
+from tests.contract.backends import BACKENDS, Backend, Servers
 from tests.contract.histories import CLIENTS, MOVES, play
 from tests.contract.test_documents import LEADER, NAME, standing, written
 from tests.contract.test_settling import SENT, lost
@@ -181,6 +181,6 @@ def test_a_watcher_waits_for_better_days_while_nothing_can_be_understood(backend
 @given(moves=st.lists(st.tuples(st.integers(0, CLIENTS - 1), st.sampled_from(MOVES)), max_size=25))
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_all_clients_see_one_history(
-    kind: str, moves: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory
+    kind: str, moves: list[tuple[int, str]], tmp_path_factory: pytest.TempPathFactory, servers: Servers
 ) -> None:
-    asyncio.run(play(make(kind, tmp_path_factory.mktemp("documents")), moves))
+    asyncio.run(play(servers.make(kind, tmp_path_factory.mktemp("documents")), moves))

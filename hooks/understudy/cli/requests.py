@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout, tell_done
-from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import DocumentError, RequestFailed, RequestRefused, RequestUnanswered, SettingsError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def suspend(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     timeout: Annotated[float, typer.Option(help=_HELD)] = 300.0,
     warm: Annotated[
         bool, typer.Option("--warm", help="Keep standbys rehearsed, so that the job goes on within seconds.")
@@ -57,7 +58,7 @@ def suspend(
     replica has ever led the job; 10 refused, nothing was changed; 11 not in time, or withdrawn: the job runs on; 12 no leader has answered.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
         Wish("suspend", timeout, warm=warm),
         wait=wait,
         as_json=as_json,
@@ -71,6 +72,7 @@ def drain(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     timeout: Annotated[float, typer.Option(help=_HELD)] = 300.0,
     wait: Wait = True,
     as_json: AsJson = False,
@@ -88,7 +90,7 @@ def drain(
     Exit codes: as those of understudy suspend; 0 the job is FINISHED.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
         Wish("drain", timeout),
         wait=wait,
         as_json=as_json,
@@ -102,6 +104,7 @@ def cancel(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer, and half a minute more.")] = 60.0,
     wait: Wait = True,
     as_json: AsJson = False,
@@ -113,7 +116,7 @@ def cancel(
     Exit codes: as those of understudy suspend; 0 the job is CANCELED.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
         Wish("cancel", timeout),
         wait=wait,
         as_json=as_json,
@@ -127,6 +130,7 @@ def hand_over(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     to: Annotated[
         str, typer.Option(help="The replica that shall lead, as understudy status calls it.", show_default="any")
     ] = "",
@@ -141,7 +145,7 @@ def hand_over(
     Exit codes: as those of understudy suspend; 0 another replica leads; 11 another one than --to took over.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
         Wish("hand-over", timeout, to),
         wait=wait,
         as_json=as_json,
@@ -155,6 +159,7 @@ def savepoint(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     then: Annotated[
         str, typer.Option(help="suspend: the job is SUSPENDED at the savepoint.", show_default="it goes on")
     ] = "",
@@ -175,7 +180,7 @@ def savepoint(
         raise SettingsError(
             f"{then!r} cannot follow a savepoint", where="--then", remedy="Give suspend, or leave it out"
         )
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
     _run(where, Wish("savepoint", timeout, then=then), wait=wait, as_json=as_json)
 
 
@@ -186,6 +191,7 @@ def pause(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep standbys from taking over, even if the leader dies, until understudy unpause. For maintenance.
@@ -195,7 +201,9 @@ def pause(
 
     Exit codes: as those of understudy suspend; 0 the job is paused.
     """
-    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address), "pause", as_json=as_json)
+    _pause_or_not(
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), "pause", as_json=as_json
+    )
 
 
 def unpause(
@@ -205,13 +213,16 @@ def unpause(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """Let standbys take over again.
 
     Exit codes: as those of understudy suspend; 0 the job is not paused.
     """
-    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address), "unpause", as_json=as_json)
+    _pause_or_not(
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), "unpause", as_json=as_json
+    )
 
 
 def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:

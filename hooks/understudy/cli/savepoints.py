@@ -15,7 +15,7 @@ import typer
 
 from understudy.cli.job_of import JobOf, tell_done
 from understudy.cli.run import default_ha_dir
-from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import JobNotBegun, RequestRefused, SettingsError
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ _FILE = 600.0
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Number = Annotated[int, typer.Argument(help="Of the savepoint, as understudy savepoints shows it.")]
-Conf = Annotated[
-    list[str] | None,
-    typer.Option(help="A setting of Spark's that says how to reach the HA storage. May be repeated."),
-]
 
 
 def savepoints(
@@ -41,6 +37,7 @@ def savepoints(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
     """List the savepoints of a job: number, how it was proven, when, where, and the last batch of each query in it.
@@ -53,7 +50,7 @@ def savepoints(
     import asyncio
 
     async def show() -> None:
-        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address).open() as stores:
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open() as stores:
             job_of = await JobOf.cluster(stores, "list the savepoints of")
             known = _job(job_of, stores).savepoints_now
             if as_json:

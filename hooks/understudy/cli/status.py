@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import enumeration
-from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def status(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
+    conf: Conf = None,
     lock: Annotated[
         str,
         typer.Option(
@@ -50,7 +51,7 @@ def status(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
     while True:
         try:
             asyncio.run(_print(where, lock, as_json=as_json))

@@ -34,7 +34,7 @@ Namespace = Annotated[
 HaStorage = Annotated[str, typer.Option(help="The HA storage, as understudy run was given it.", show_default="none")]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(help="A setting of Spark's that says how to reach the HA storage. May be repeated."),
+    typer.Option(help="A setting of Spark's that says how to reach a bucket. May be repeated."),
 ]
 Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")]
 Ha = Annotated[

@@ -66,14 +66,15 @@ class Election(Group):
     ha: Annotated[
         str,
         Declared(
-            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), or those of another package.",
+            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), s3 (a bucket), or those of another package.",
             default_words="what --lock belongs to; without it, kubernetes in a pod, else filesystem",
         ),
     ] = ""
     ha_address: Annotated[
         str,
         Declared(
-            "Where those services are, if they are neither in this cluster nor on this machine.", default_words="none"
+            "Where those services are, if they are neither in this cluster nor on this machine: s3a://BUCKET/PREFIX for s3.",
+            default_words="none",
         ),
     ] = ""
     lock: Annotated[

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from obstore import get_async, put_async
+from obstore import list as list_objects
 from obstore.exceptions import AlreadyExistsError, NotModifiedError, PreconditionError
 
 from understudy.documents import record
@@ -60,7 +61,7 @@ class _Stored:
 class S3DocumentStore:
     """A ``DocumentStore`` below ``prefix`` of a bucket. ``request_timeout`` and ``look`` are in seconds.
 
-    ``requests`` counts what was sent, by kind. The server is not asked before the first operation.
+    ``requests`` counts what was sent: requests, those of them that were writes, and bytes written. The server is not asked before the first operation.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class S3DocumentStore:
     ) -> None:
         self._at = Prefix(bucket, prefix, settings, request_timeout, retries=0, patience=request_timeout)
         self.place = self._at.place
-        self.requests: dict[str, int] = {}
+        self.requests = {"requests": 0, "writes": 0, "bytes": 0}
         self._look = look
         self._size = SizeCheck(log)
         self._known: dict[str, _Stored] = {}
@@ -107,6 +108,18 @@ class S3DocumentStore:
                     yield document
             await asyncio.sleep(self._look)
 
+    async def names(self) -> list[str]:
+        """Names of the documents there are, in order. Raises what ``read`` raises."""
+
+        async def listed() -> list[str]:
+            found = []
+            async for page in list_objects(self._at.store, self._at.prefix):
+                found += [each["path"].removeprefix(self._at.prefix) for each in page]
+            return sorted(name for name in found if "/" not in name and name != _PROBE)
+
+        self.requests["requests"] += 1
+        return await self._at.ask("", listed())
+
     async def probe(self) -> None:
         """Try whether conditions of a PUT are honoured, on one object that stays. A server's own word for what it supports says nothing.
 
@@ -128,7 +141,7 @@ class S3DocumentStore:
 
     async def _get(self, name: str, unlike: str = "") -> _Stored | None:
         """Raises ``NotModifiedError`` where the ETag is ``unlike``, and what ``Prefix.ask`` raises."""
-        self._count("get" if not unlike else "get-if-changed")
+        self.requests["requests"] += 1
         try:
             found = await self._at.ask(name, self._fetch(name, unlike))
         except FileNotFoundError:
@@ -147,7 +160,9 @@ class S3DocumentStore:
 
     async def _put(self, name: str, data: bytes, mode: PutMode) -> str:
         """The new ETag. Raises ``AlreadyExistsError``, ``PreconditionError``, ``FileNotFoundError``, and what ``Prefix.ask`` raises."""
-        self._count("put")
+        self.requests["requests"] += 1
+        self.requests["writes"] += 1
+        self.requests["bytes"] += len(data)
         put = put_async(self._at.store, self._at.path(name), data, mode=mode, use_multipart=False)
         answer = await self._at.ask(name, put)
         etag = answer["e_tag"]
@@ -207,6 +222,3 @@ class S3DocumentStore:
 
     def _load(self, name: str, found: _Stored) -> Record:
         return record.load(name, found.data, where=f"{self.place}/{name}", revision=found.etag)
-
-    def _count(self, kind: str) -> None:
-        self.requests[kind] = self.requests.get(kind, 0) + 1
