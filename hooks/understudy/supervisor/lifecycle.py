@@ -87,7 +87,7 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.pending_commands import still_wanted
 from understudy.supervisor.request_decisions import of_requests, suspended, take_up
-from understudy.supervisor.savepoint_decisions import given_up
+from understudy.supervisor.savepoint_decisions import SAVES, given_up
 from understudy.supervisor.state import (
     Claiming,
     Ended,
@@ -217,9 +217,9 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None or (asked.action == Action.SAVEPOINT and leads.driver is None):
+    if asked is None or (asked.action in SAVES and leads.driver is None):
         return leads, commands  # the next driver takes it up
-    if asked.action == Action.SAVEPOINT and begun.purpose is not Purpose.RECLAIM:
+    if asked.action in SAVES and begun.purpose is not Purpose.RECLAIM:
         leads = replace(leads, taken_up="")
         if begun.saving:
             return given_up(leads, commands, asked)
