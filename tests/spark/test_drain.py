@@ -116,6 +116,7 @@ def test_a_drained_job_has_written_what_its_queries_kept_back_and_is_finished(re
 
     code, said = replicas.ask("drain")
     assert (code, said["result"]) == (0, "done"), said
+    assert said["text"] == "the job is FINISHED; no savepoint was taken before, for the job has no HA storage"
     assert replicas.status()["status"] == "FINISHED"
     assert replica.wait(PATIENCE) == 0
     assert replicas.rows() == windows(replicas)

@@ -206,6 +206,20 @@ def test_a_leader_that_dies_in_the_middle_leaves_no_savepoint_and_the_next_one_s
     assert ask(replicas, "dispose", "1")[0] == 0
 
 
+def test_a_job_that_is_drained_leaves_a_savepoint_from_before_and_a_fork_of_it_goes_on(replicas: Replicas) -> None:
+    replica = start(replicas)
+    feed(replicas, [1, 2])
+    wait_for_rows(replicas, {1, 2}, 2)
+    code, said = ask(replicas, "drain")
+    assert (code, said["result"]) == (0, "done"), said
+    assert said["text"].startswith("the job is FINISHED; savepoint 1 was taken before: rehearsed, in file://")
+    assert replica.wait(PATIENCE) == 0
+    assert replicas.ask("fork", "--from", "1", "--cluster-id", "copy", "--from-cluster", "job")[0] == 0
+    start(replicas, "--conf", "spark.test.out=other", cluster="copy")
+    feed(replicas, [2, 3])
+    wait_for_rows(replicas, {3}, 2, out="other")
+
+
 def test_into_the_sink_of_the_first_job_a_fork_is_refused(replicas: Replicas) -> None:
     start(replicas)
     feed(replicas, [1])

@@ -94,8 +94,9 @@ REQUESTS = (
         for action in (Action.SUSPEND, Action.CANCEL, Action.HAND_OVER, "dance", Action.DRAIN, Action.SAVEPOINT)
     ),
     Request("then", Action.SAVEPOINT, "a person", timeout=5.0, then=Action.SUSPEND),
+    Request("saved-first", Action.DRAIN, "a person", timeout=5.0, savepoint=True),
 )
-_, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND = REQUESTS
+_, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND, SAVED_FIRST = REQUESTS
 #: Checkpoints whose queries are drained.
 ROOTS = ("file:/checkpoint",)
 GRANT, TOKEN = GRANTS[0], TOKENS[0]
@@ -118,7 +119,7 @@ def inputs(state: State) -> Iterator[Event | Outcome]:
             yield AttemptBegun(token, purpose)
             yield from (AttemptBegun(token, purpose, request) for request in REQUESTS)
             yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, None))
-            yield AttemptBegun(token, purpose, SAVEPOINT, saving=True)
+            yield from (AttemptBegun(token, purpose, request, saving=True) for request in (SAVEPOINT, SAVED_FIRST))
         yield RestartDue(token)
         yield CommandDue(RecordFailure(token, "it failed"))
     yield from _of_drivers(state)
@@ -143,8 +144,9 @@ def _of_drivers(state: State) -> Iterator[Event | Outcome]:
             Drained(Action.DRAIN, "query flights has failed"),
         ):
             yield DriverMessage(driver, message)
-        for asked in (SAVEPOINT, THEN_SUSPEND):
-            yield DriverMessage(driver, Held(asked.id, ""))
+        yield DriverMessage(driver, Drained(SAVED_FIRST.id, ""))
+        for asked in (SAVEPOINT, THEN_SUSPEND, SAVED_FIRST):
+            yield DriverMessage(driver, Held(asked.id, "", roots=list(ROOTS)))
             yield from (DriverMessage(driver, Saved(asked.id, 7, problem)) for problem in ("", "no space left"))
         for end in (Completed(), Failed("it failed"), Refused(SettingsError("a wrong setting"))):
             yield DriverExited(driver, end, None)

@@ -132,6 +132,17 @@ def test_nothing_is_held_for_a_drain_that_a_query_cannot_follow() -> None:
     assert not leader.held
 
 
+def test_a_drain_that_begins_with_a_savepoint_holds_nothing_where_none_can_be_taken() -> None:
+    leader = Leader()
+    leader.drains, leader.saves, leader.unsavable = True, True, "query flights has a temporary checkpoint"
+    said = leader.answer(30.0)
+    assert isinstance(said, Held)
+    assert said.refused
+    assert said.busy.startswith("no savepoint can be taken first: query flights has a temporary checkpoint")
+    assert "--no-savepoint" in said.busy
+    assert not leader.held
+
+
 def test_a_query_that_has_not_started_is_not_left_out_of_a_drain() -> None:
     leader = Leader()
     leader.drains, leader.not_started = True, "no query has started"

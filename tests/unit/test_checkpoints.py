@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.requests import Action, Request, Result
+from understudy.ha.savepoints import Savepoint
 from understudy.protocol.token import Token
 
 TOKEN = Token(1, 1)
@@ -166,6 +168,28 @@ def test_a_drain_has_its_end_with_the_job_and_what_it_drained_is_not_gone_on_fro
         assert job.checkpoints.batches == {B.root: 3}
         assert job.requests.answer is not None
         assert job.requests.answer.result == Result.DONE
+
+    on(script)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "text"),
+    [
+        (True, True, "the job is FINISHED; savepoint 7 was taken before: rehearsed, in s3a://bucket/7"),
+        (True, False, "the job is FINISHED; no savepoint was taken before, for the job has no HA storage"),
+        (False, False, "the job is FINISHED"),
+    ],
+)
+def test_the_answer_to_a_drain_says_what_became_of_its_savepoint(wanted: bool, taken: bool, text: str) -> None:
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        await jobs.ask(Request("d1", Action.DRAIN, savepoint=wanted))
+        if taken:
+            one = Savepoint(7, "s3a://bucket/7", 1000.0, "rehearsed", "d1")
+            await jobs.change(TOKEN, lambda job: replace(job, savepoints=job.savepoints.with_one(one)))
+        await jobs.drain(TOKEN, "d1", (A.root,))
+        job = await jobs.end(TOKEN, Status.FINISHED, "drained", 1100.0)
+        assert job.requests.answer is not None
+        assert job.requests.answer.text == text
 
     on(script)
 

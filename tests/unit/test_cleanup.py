@@ -14,9 +14,13 @@ from tests.doubles.blobs import MemoryBlobStore
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import Content
 from understudy.errors import ServerUnreachable
-from understudy.ha.cleanup import Cleanup, Facts, Leftover, Place, expired, plan, scratch_of
+from understudy.ha.checkpoints import Checkpoints
+from understudy.ha.cleanup import Cleanup, Facts, Leftover, Place, expired, forgotten, plan, scratch_of
+from understudy.ha.job import Job, Status
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.requests import Request, Requests
 from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.savepoints import Savepoint, Savepoints
 from understudy.protocol.token import Token
 
 RESULT = JobResult("c", "j", "monday", "FINISHED", "the script ended", int(Token(3, 1)), int(Token(2, 1)), 10.0, 20.0)
@@ -128,6 +132,69 @@ def test_a_cleanup_that_is_killed_at_any_request_is_finished_by_the_next_one(sto
                 return
             assert set(stores.scratch.stored) == {"other/d/q0.0/state"}
         raise AssertionError("it never came through")
+
+    run(script)
+
+
+def savepoint_names(*numbers: int, manifest: bool = True) -> list[str]:
+    ends = ["firsts/metadata", "firsts.files", *(["manifest.json"] if manifest else [])]
+    return [f"savepoints/c/j/{number}/{end}" for number in numbers for end in ends]
+
+
+def job_with(*known: Savepoint, counter: int, asked: Request | None = None) -> Job:
+    return Job(
+        "j",
+        "job.py",
+        Status.RUNNING,
+        Token(1, 1),
+        Token(1, 1),
+        "a",
+        savepoints=Savepoints(known),
+        requests=Requests(asked),
+        checkpoints=Checkpoints(counter=counter),
+    )
+
+
+def savepoint(number: int, state: str, request: str = "old") -> Savepoint:
+    return Savepoint(number, f"file:///s/{number}", 0.0, state, request)
+
+
+def test_of_savepoints_only_what_has_failed_is_removed_without_being_asked() -> None:
+    states = ("failed", "begun", "begun", "verified", "rehearsed", "of a newer release")
+    known = [savepoint(number, state, "now" if number == 3 else "old") for number, state in enumerate(states, 1)]
+    job = job_with(*known, counter=9, asked=Request("now", "savepoint"))
+    facts = Facts("c", saved=savepoint_names(*range(1, 12)), job=job)
+    assert [(each.name, each.why) for each in plan(facts)] == [
+        ("savepoints/c/j/1/", "savepoint 1 has failed"),
+        ("savepoints/c/j/2/", "savepoint 2 has failed"),
+    ]
+    assert plan(replace(facts, saved=[])) == ()
+    assert plan(replace(facts, cluster="other")) == ()
+
+
+def test_a_person_removes_what_the_job_has_forgotten_and_nothing_that_a_restored_document_may_have_lost() -> None:
+    full = [savepoint(number, "rehearsed") for number in range(10, 42)]
+    saved = [*savepoint_names(2, 9, 10, 41, 44, 50), *savepoint_names(43, 51, manifest=False)]
+    facts = Facts("c", saved=saved, job=job_with(*full, counter=45))
+    assert [each.name for each in forgotten(facts)] == ["savepoints/c/j/2/", "savepoints/c/j/9/", "savepoints/c/j/43/"]
+    fewer = replace(facts, job=job_with(*full[:31], counter=45))
+    assert [each.name for each in forgotten(fewer)] == ["savepoints/c/j/43/"], "it has not forgotten any"
+    unreadable = replace(job_with(counter=45), savepoints=Savepoints(readable=False))
+    assert forgotten(replace(facts, job=unreadable)) == ()
+
+
+def test_a_failed_savepoint_goes_manifest_first_and_a_complete_one_stays(stores: Stores) -> None:
+    async def script() -> None:
+        stores.storage.stored = dict.fromkeys(savepoint_names(1, 2), b"")
+        job = job_with(savepoint(1, "failed"), savepoint(2, "verified"), counter=2)
+        (left,) = [each for each in await stores.cleanup.find(job=job) if each.place is Place.SAVEPOINTS]
+        stores.storage.fault = once("lost", 1)
+        with pytest.raises(ServerUnreachable):
+            await stores.cleanup.remove(left)
+        assert "savepoints/c/j/1/manifest.json" not in stores.storage.stored
+        stores.storage.fault = lambda _: ""
+        await stores.cleanup.remove(left)
+        assert set(stores.storage.stored) == set(savepoint_names(2))
 
     run(script)
 

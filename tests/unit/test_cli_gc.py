@@ -21,6 +21,8 @@ from understudy.ha.generation import Generation
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.savepoints import Proof, Savepoint, Savepoints
+from understudy.protocol.token import HIGHEST
 
 RESULT = JobResult("c", "j", "1", "FINISHED", "the script ended", 1, 1, 10.0, 20.0)
 
@@ -87,6 +89,22 @@ def test_older_results_go_only_where_that_is_said(home: Path) -> None:
     assert told["removed"]
     assert [each["name"] for each in told["leftovers"]][2:] == ["job-results/c/j/0/", "job-results/c/j/1/"]
     assert {name for name in files(home) if name.startswith("storage")} == {"storage/job-results/c/j/2/result.json"}
+
+
+def test_files_of_a_savepoint_that_has_failed_go_and_those_of_a_complete_one_stay(home: Path) -> None:
+    storage = FilesystemBlobStore(home / "storage", 5.0)
+    jobs = JobStore(FilesystemDocumentStore(home / "c" / "documents", 5.0), "c-j", "j", "job.py")
+    known = (Savepoint(1, "", 0.0, Proof.FAILED), Savepoint(2, "", 0.0, Proof.VERIFIED))
+
+    async def save() -> None:
+        for number in (1, 2):
+            await storage.create(f"savepoints/c/j/{number}/firsts/metadata", b"{}")
+        await jobs.change(HIGHEST, lambda job: replace(job, savepoints=Savepoints(known)))
+
+    asyncio.run(save())
+    assert "would remove savepoints/c/j/1/ in savepoints: savepoint 1 has failed" in gc(home).output
+    gc(home, "--remove")
+    assert {name for name in files(home) if "savepoints" in name} == {"storage/savepoints/c/j/2/firsts/metadata"}
 
 
 def test_what_another_cluster_uses_is_not_touched_and_not_found(home: Path) -> None:

@@ -9,11 +9,14 @@ import pytest
 from tests.unit.lifecycle_table import (
     CANCEL,
     CLAIMING,
+    DRAIN,
     GRANT,
     JOB,
     LEADING,
     NOW,
+    ROOTS,
     RULES,
+    SAVED_FIRST,
     STANDBY,
     THEN_SUSPEND,
     TOKEN,
@@ -25,12 +28,13 @@ from tests.unit.lifecycle_table import SAVEPOINT as SAVE
 from understudy.ha.job import Status
 from understudy.ha.requests import Result
 from understudy.protocol.messages import Held, Saved
-from understudy.supervisor.commands import AnswerRequest, HoldDriver, LetDriverGo, Purpose, RecordEnd
+from understudy.supervisor.commands import AnswerRequest, DrainDriver, HoldDriver, LetDriverGo, Purpose, RecordEnd
 from understudy.supervisor.driver_end import Completed, Failed
 from understudy.supervisor.inputs import (
     AttemptBegun,
     BoundaryRecorded,
     CommandDue,
+    DrainingRecorded,
     DriverExited,
     DriverMessage,
     Event,
@@ -51,6 +55,9 @@ SAVING = State(RULES, Leading(GRANT, TOKEN, request=SAVE, saves=True), 1, 1, TOK
 STAYS = State(RULES, Leading(GRANT, TOKEN, request=THEN_SUSPEND, saves=True), 1, 1, TOKEN, taken_up=THEN_SUSPEND.id)
 SUSPENDING = STAYS.now(Leading(GRANT, TOKEN, request=THEN_SUSPEND, saves=True, suspends=True))
 AGAIN = State(RULES, Leading(GRANT, TOKEN, request=SAVE, saves=True), None, 1, TOKEN, taken_up=SAVE.id)
+DRAINS = State(RULES, Leading(GRANT, TOKEN, request=SAVED_FIRST), 1, 1, TOKEN, taken_up=SAVED_FIRST.id)
+SAVES_FIRST = DRAINS.now(Leading(GRANT, TOKEN, request=SAVED_FIRST, saves=True, roots=ROOTS))
+SAVED_AND_DRAINS = DRAINS.now(Leading(GRANT, TOKEN, request=SAVED_FIRST, saves=True, drains=True, roots=ROOTS))
 DONE, FAILED = Saved(SAVE.id, 7, ""), Saved(SAVE.id, 7, "no space left")
 DIED = "TerminateAndReap Say RecordFailure"
 
@@ -87,6 +94,19 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (SAVING, CommandDue(RecordBoundary(TOKEN, SAVE.id)), "Leading", "RecordBoundary"),
     (SAVING, CommandDue(RecordSavepoint(TOKEN, DONE, suspend=False)), "Leading", "RecordSavepoint"),
     (LEADING, CommandDue(RecordSavepoint(TOKEN, DONE, suspend=False)), "Leading", ""),
+    # before a drain
+    (LEADING, JobChanged(Status.RUNNING, SAVED_FIRST), "Leading", "Say HoldDriver"),
+    (DRAINS, DriverMessage(1, Held(SAVED_FIRST.id, "", roots=list(ROOTS))), "Leading", "RecordBoundary"),
+    (DRAINS, DriverMessage(1, Held(SAVED_FIRST.id, "query flights")), "Leading", "Say LetDriverGo AnswerRequest"),
+    (DRAINS, DriverMessage(1, Held(SAVED_FIRST.id, "no", refused=True)), "Leading", "Say AnswerRequest"),
+    (SAVES_FIRST, BoundaryRecorded(7, "file:///s/7"), "Leading", "Say SaveDriver"),
+    (SAVES_FIRST, JobChanged(Status.RUNNING), "Leading", "Say LetDriverGo"),
+    (SAVES_FIRST, DriverMessage(1, replace(DONE, request=SAVED_FIRST.id)), "Leading", "RecordSavepoint"),
+    (SAVES_FIRST, DriverMessage(1, replace(FAILED, request=SAVED_FIRST.id)), "Leading", "LetDriverGo RecordSavepoint"),
+    (SAVES_FIRST, SavepointRecorded("there is no savepoint"), "Leading", "Say"),
+    (SAVED_AND_DRAINS, DrainingRecorded(Status.DRAINING, ROOTS), "Leading", "Say DrainDriver"),
+    (SAVED_AND_DRAINS, DrainingRecorded(Status.RUNNING), "Leading", "Say LetDriverGo"),
+    (SAVED_AND_DRAINS, JobChanged(Status.RUNNING), "Leading", ""),
     # what ends the driver
     (SAVING, DriverExited(1, Failed("it failed")), "Leading", DIED),
     (SAVING, DriverExited(1, Completed()), "Leading", "TerminateAndReap RecordEnd"),
@@ -140,6 +160,38 @@ def test_once_it_is_suspended_the_driver_ends() -> None:
     after, commands = step(SUSPENDING, SuspensionRecorded(Status.SUSPENDED), NOW)
     assert name(after.leadership) == "Suspended"
     assert "TerminateAndReap" in map(name, commands)
+
+
+def test_a_drain_takes_no_savepoint_where_none_is_wanted_or_there_is_no_place() -> None:
+    bare = replace(LEADING, rules=replace(RULES, has_storage=False))
+    for state, request in ((bare, SAVED_FIRST), (LEADING, DRAIN)):
+        holding, commands = step(state, JobChanged(Status.RUNNING, request), NOW)
+        assert commands[-1] == HoldDriver(request.id, request.timeout, drain=True, save=False)
+        held = DriverMessage(1, Held(request.id, "", roots=list(ROOTS)))
+        assert commands_of(holding, held) == ["RecordDraining"]
+
+
+def test_what_is_drained_after_a_savepoint_is_what_the_driver_told_before_it() -> None:
+    after, commands = step(SAVES_FIRST, DriverMessage(1, replace(DONE, request=SAVED_FIRST.id)), NOW)
+    record = commands[-1]
+    assert isinstance(record, RecordSavepoint)
+    assert (record.drain, record.suspend) == (ROOTS, False)
+    _, commands = step(after, DrainingRecorded(Status.DRAINING, ROOTS), NOW)
+    assert commands[-1] == DrainDriver(SAVED_FIRST.id, ROOTS)
+
+
+@pytest.mark.parametrize("state", [CLAIMING, AGAIN], ids=["successor", "restart in place"])
+@pytest.mark.parametrize("saving", [True, False], ids=["begun", "not begun"])
+def test_a_drain_whose_driver_died_is_taken_up_again_unless_its_savepoint_had_begun(state: State, saving: bool) -> None:
+    again = replace(state, taken_up=SAVED_FIRST.id) if state is AGAIN else state
+    purpose = Purpose.RESTART if state is AGAIN else Purpose.TAKEOVER
+    token = TOKENS[2] if state is AGAIN else TOKEN
+    _, commands = step(again, AttemptBegun(token, purpose, SAVED_FIRST, saving=saving), NOW)
+    if saving:
+        assert isinstance(commands[-1], AnswerRequest)
+        assert commands[-1].result is Result.FAILED
+    else:
+        assert commands[-1] == HoldDriver(SAVED_FIRST.id, SAVED_FIRST.timeout, drain=True, save=True)
 
 
 def test_files_are_copied_only_at_a_boundary_that_has_a_number() -> None:

@@ -17,6 +17,7 @@ from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.tree import Storage
 from understudy.driver.savepoints import Savepoints as DriverSavepoints
 from understudy.driver.savepoints import _directories
+from understudy.ha import savepoint_changes
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
@@ -25,7 +26,7 @@ from understudy.ha.savepoints import Manifest, Proof
 from understudy.protocol.messages import Message, Save, Saved
 from understudy.protocol.savepoint import SavedQuery
 from understudy.protocol.token import Token
-from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded, SuspensionRecorded
+from understudy.supervisor.inputs import BoundaryRecorded, DrainingRecorded, SavepointRecorded, SuspensionRecorded
 from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
 from understudy.supervisor.savepoints import Savepoints, storage_url
 
@@ -35,17 +36,22 @@ COPY = SavedQuery("flights", "file:/checkpoint", "parquet", "/out", 12, "flights
 SAVED = Saved("s1", 1, "", "4.2.1", 0.5, 0.4, [COPY])
 
 
-def take(saved: Saved, blobs: MemoryBlobStore, *, suspend: bool = False) -> tuple[Any, Any, Job]:
+def take(
+    saved: Saved, blobs: MemoryBlobStore, *, suspend: bool = False, drain: tuple[str, ...] | None = None
+) -> tuple[Any, Any, Job]:
     """What recording the boundary and the savepoint comes to, and the job then."""
+    asked = Request("s1", Action.SAVEPOINT, "ann@host", NOW, 300.0)
+    if drain is not None:
+        asked = replace(asked, action=Action.DRAIN, savepoint=True)
 
     async def run() -> tuple[Any, Any, Job]:
         jobs = JobStore(MemoryDocumentStore(MemoryServer()), "c-j", "j", "job.py")
         await jobs.begin_attempt(1, "a", nothing_granted, Generation())
-        await jobs.ask(Request("s1", Action.SAVEPOINT, "ann@host", NOW, 300.0))
+        await jobs.ask(asked)
         settings: Any = SimpleNamespace(cluster="c", job="j", storage=Storage(ha_storage="s3a://bucket/ha/"))
         part = Savepoints(settings, jobs, blobs)
         boundary = await part.begin(RecordBoundary(LED, "s1"), NOW, ())
-        command = RecordSavepoint(LED, saved, suspend)
+        command = RecordSavepoint(LED, saved, suspend, drain)
         recorded = await part.record(command, NOW)
         assert await part.record(command, NOW) == recorded, "taken twice, it does the same"
         job = await jobs.read()
@@ -74,6 +80,33 @@ def test_the_job_is_suspended_with_its_savepoint() -> None:
     _, recorded, job = take(SAVED, MemoryBlobStore(), suspend=True)
     assert recorded == SuspensionRecorded(Status.SUSPENDED)
     assert job.savepoints.known[0].complete
+
+
+def test_the_job_is_draining_with_its_savepoint_and_the_request_stays_under_way() -> None:
+    _, recorded, job = take(SAVED, MemoryBlobStore(), drain=("file:/checkpoint",))
+    assert recorded == DrainingRecorded(Status.DRAINING, ("file:/checkpoint",))
+    assert job.savepoints.known[0].complete
+    assert job.requests.is_under_way("s1")
+    assert job.draining == ("file:/checkpoint",)
+
+
+def test_what_is_draining_after_its_savepoint_is_not_called_failed_when_the_storage_goes_away() -> None:
+    _, _, job = take(SAVED, MemoryBlobStore(), drain=())
+    assert savepoint_changes.fail(1, "s1", "no answer", NOW)(job) == job
+
+
+def test_a_savepoint_that_failed_leaves_a_job_running_that_was_to_be_drained() -> None:
+    blobs = MemoryBlobStore(fault=lambda verb: "lost" if verb == "create" else "")
+    _, recorded, job = take(SAVED, blobs, drain=("file:/checkpoint",))
+    assert recorded == DrainingRecorded(Status.RUNNING)
+    assert job.draining is None
+    assert job.requests.answer is not None
+    assert job.requests.answer.result == Result.FAILED
+
+
+def test_the_answer_says_how_many_files_the_store_copied() -> None:
+    _, recorded, _ = take(replace(SAVED, queries=[replace(COPY, within=2)]), MemoryBlobStore())
+    assert "3 files, 2 of them copied within the store, 1024 bytes" in recorded.text
 
 
 @pytest.mark.parametrize(
@@ -149,10 +182,11 @@ class Script:
     def _copy(self, root: str, target: str, _conf: None, within: int) -> str:
         assert within == 30_000
         self._do("copy", target)
-        return json.dumps({"batch": -1 if "new" in root else 12, "files": 3, "bytes": 9, "digest": "0f"})
+        return json.dumps({"batch": -1 if "new" in root else 12, "files": 3, "bytes": 9, "digest": "0f", "within": 2})
 
-    def _verify(self, target: str, _conf: None, _within: int) -> None:
+    def _verify(self, target: str, _conf: None, _within: int) -> str:
         self._do("verify", target)
+        return "0e"
 
     def _made(self, _query: Any, target: str, _scratch: str) -> Any:
         def rehearse() -> str:
@@ -177,6 +211,7 @@ def test_batches_go_on_after_the_copies_and_before_the_proof() -> None:
     said = script.take()
     assert script.did == ["copy flights", "go on", "verify flights", "rehearse flights", "close flights"]
     assert (said.problem, said.held, said.queries[0].how, said.spark) == ("", 0.5, "live", "4.2.1")
+    assert (said.queries[0].digest, said.queries[0].within) == ("0e", 2), "the list as the proof left it"
 
 
 def test_what_has_committed_nothing_is_not_proven_and_what_runs_no_batch_on_the_copy_is_no_rehearsal() -> None:

@@ -1,4 +1,4 @@
-"""``understudy gc``: what dead replicas and ended runs have left in HA storage and in scratch, shown or removed."""
+"""``understudy gc``: what dead replicas, ended runs and savepoints have left in HA storage and in scratch, shown or removed."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def gc(
     remove: Annotated[bool, typer.Option("--remove", help="Remove it. Without this it is only shown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what dead replicas and ended runs of a job have left, or remove it: what they rehearsed on, and dirty results beside clean ones.
+    """Show what dead replicas and ended runs of a job have left, or remove it: what they rehearsed on, dirty results beside clean ones, files of savepoints
+    that have failed, and savepoints that the job has forgotten because there are 32 newer ones.
 
-    Replicas remove the same by themselves. It is safe while they run; one that has not been able to say that it is there may lose a rehearsal.
-    Checkpoints, sinks, claims and documents are never part of it, nor is anything of another cluster id.
+    Replicas remove the same by themselves, but no savepoint that was ever complete. It is safe while they run; one that has not been able to say that it is
+    there may lose a rehearsal. Checkpoints, sinks, claims, documents and savepoints that are listed as complete are never part of it, nor is anything of
+    another cluster id.
 
     Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
     it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job.
@@ -74,7 +76,8 @@ async def _gc(
         rehearsed = blobs_of(scratch, conf, "--scratch") if scratch else None
         cleanup = Cleanup(stores.cluster, results, job_of.replicas, rehearsed)
         found = [
-            *await cleanup.find(),
+            *await cleanup.find(job=job_of.known),
+            *await cleanup.forgotten(job_of.known),
             *(await cleanup.expired(keep, job_of.known.runs.run) if keep is not None else ()),
         ]
         await _deal_with(found, cleanup if remove else None, as_json=as_json)

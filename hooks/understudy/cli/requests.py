@@ -74,27 +74,28 @@ def drain(
     ha_address: HaAddress = "",
     conf: Conf = None,
     timeout: Annotated[float, typer.Option(help=_HELD)] = 300.0,
+    savepoint: Annotated[
+        bool,
+        typer.Option("--savepoint/--no-savepoint", help="Take a savepoint first, if the job has HA storage."),
+    ] = True,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
     """End a job for good, with everything written that its queries keep back: every window and session closes.
 
-    While the job is DRAINING this command waits, for as long as the last batches take.
+    A savepoint is taken first, which can be forked, while batches are held. If it fails, the job runs on and is not drained. Without HA storage there
+    is none, and the answer says so. While the job is DRAINING this command waits, for as long as the last batches take.
 
     The batch under way ends. Each query with a watermark then runs one last batch without input, in which its watermark is the end of time;
     the job is FINISHED. From when the job is DRAINING it cannot be taken back, and its checkpoints are not gone on from.
 
     Refused, and nothing is changed, where a query has no place between two batches: real-time mode, continuous processing, asynchronous
-    progress tracking.
+    progress tracking; with a savepoint, also where a query has no lasting checkpoint.
 
-    Exit codes: as those of understudy suspend; 0 the job is FINISHED.
+    Exit codes: as those of understudy suspend; 0 the job is FINISHED; 11 not in time, withdrawn, or no savepoint: the job runs on.
     """
-    _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
-        Wish("drain", timeout),
-        wait=wait,
-        as_json=as_json,
-    )
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    _run(where, Wish("drain", timeout, savepoint=savepoint), wait=wait, as_json=as_json)
 
 
 def cancel(
@@ -242,18 +243,19 @@ def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is asked for. ``timeout`` in seconds; ``to``: a replica by its name; ``then``: as ``Request.then``."""
+    """What is asked for. ``timeout`` in seconds; ``to``: a replica by its name; ``then``, ``savepoint``: as those of ``Request``."""
 
     action: str
     timeout: float
     to: str = ""
     warm: bool = False
     then: str = ""
+    savepoint: bool = False
 
     @property
     def patience(self) -> float:
         """For how long an answer is waited for. A savepoint may take its time three times: to hold, to copy, to prove."""
-        return self.timeout * (3 if self.action == "savepoint" else 1) + _SLACK
+        return self.timeout * (3 if self.action == "savepoint" or self.savepoint else 1) + _SLACK
 
 
 def _run(where: Where, wish: Wish, *, wait: bool, as_json: bool) -> None:
@@ -282,7 +284,15 @@ async def ask(job_of: JobOf, wish: Wish, *, wait: bool = True) -> tuple[Request,
 
     to = await _holder(job_of, wish.to) if wish.to else ""
     request = Request(
-        uuid.uuid4().hex[:12], Action(wish.action), _who(), time.time(), wish.timeout, to, wish.warm, wish.then
+        uuid.uuid4().hex[:12],
+        Action(wish.action),
+        _who(),
+        time.time(),
+        wish.timeout,
+        to,
+        wish.warm,
+        wish.then,
+        wish.savepoint,
     )
     job = await job_of.jobs.ask(request)
     answer = _answer_to(request, job)

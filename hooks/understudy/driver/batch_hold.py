@@ -112,7 +112,9 @@ class BatchHold:
             return None
         if missing := self.drain.not_started(until - time.monotonic()):
             return Held(asked.request, missing)
-        why = self.drain.refusal() if asked.drain else self.savepoints.refusal()
+        why = self.drain.refusal() if asked.drain else ""
+        if asked.save and not why and (why := self.savepoints.refusal()) and asked.drain:
+            why = f"no savepoint can be taken first: {why}; or drain with --no-savepoint"
         return Held(asked.request, why, refused=True) if why else None
 
     def _wait_until_quiet(self, number: int, until: float) -> str | None:

@@ -84,7 +84,10 @@ class Savepoints:
         return self.registry.queries()
 
     def _prove(self, asked: Save, queries: Sequence[PendingQuery], saved: Sequence[SavedQuery]) -> list[SavedQuery]:
-        """Read every file again; then run a batch on each copy, and write that to scratch. Raises what goes wrong."""
+        """Read every file of the copies; then run a batch on each, and write that to scratch. Raises what goes wrong.
+
+        Digests of files that the store copied by itself are known from here on.
+        """
         pairs = list(zip(queries, saved, strict=True))
 
         def prove(pair: tuple[PendingQuery, SavedQuery]) -> SavedQuery:
@@ -93,8 +96,8 @@ class Savepoints:
                 return copy
             target = f"{asked.place}/{copy.directory}"
             with _naming(query):
-                _copies(query).verify(target, _conf(query), _milliseconds(asked))
-                return replace(copy, how=self._rehearse(query, target, asked))
+                digest = _copies(query).verify(target, _conf(query), _milliseconds(asked))
+                return replace(copy, digest=str(digest), how=self._rehearse(query, target, asked))
 
         return call_each(prove, pairs, at_most=_AT_MOST)
 
@@ -135,6 +138,7 @@ def _copy(query: PendingQuery, asked: Save, directory: str) -> SavedQuery:
         int(done["files"]),
         int(done["bytes"]),
         str(done["digest"]),
+        within=int(done["within"]),
     )
 
 

@@ -1,17 +1,20 @@
 """What an ended run and dead replicas leave behind, and which of it may go: a pure plan over facts, and idempotent steps.
 
-Never part of it: checkpoints, sinks, claims, the lock, the documents, and the clean result of a run.
+Never part of it: checkpoints, sinks, claims, the lock, the documents, the clean result of a run, and a savepoint that is complete. What the job has
+forgotten of those is a plan of its own, which only a person carries out.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from understudy.blobs.model import BlobStore
+from understudy.ha.job import Job
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.savepoints import MANIFEST, REMEMBERED, Proof, savepoints_of
 
 
 class Place(enum.StrEnum):
@@ -19,6 +22,7 @@ class Place(enum.StrEnum):
 
     SCRATCH = "scratch"
     RESULTS = "results"
+    SAVEPOINTS = "savepoints"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,16 @@ class Leftover:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Of ``cluster``. ``scratch`` and ``results``: names of what is there, of this cluster and of its job. ``living``: holders of the replicas that have not
-    left, as the replicas' document told *after* ``scratch`` was listed: a replica is in that document before it writes anything.
+    left, as the replicas' document told *after* ``scratch`` was listed: a replica is in that document before it writes anything. ``saved``: names of what
+    is there of savepoints of ``job``.
     """
 
     cluster: str
     scratch: Collection[str] = ()
     living: Collection[str] = ()
     results: Collection[str] = ()
+    saved: Collection[str] = ()
+    job: Job | None = None
 
 
 def scratch_of(cluster: str, holder: str = "") -> str:
@@ -55,7 +62,50 @@ def plan(facts: Facts) -> tuple[Leftover, ...]:
     dead = sorted(holders - {*facts.living})
     found = [Leftover(Place.SCRATCH, scratch_of(facts.cluster, each), f"replica {each} is gone") for each in dead]
     dirty = JobResultStore.dirty_beside_clean(facts.results)
-    return (*found, *(Leftover(Place.RESULTS, name, "its result is clean by now") for name in dirty))
+    dirt = (Leftover(Place.RESULTS, name, "its result is clean by now") for name in dirty)
+    return (*found, *dirt, *_failed_savepoints(facts))
+
+
+def _failed_savepoints(facts: Facts) -> Iterator[Leftover]:
+    """What is there of savepoints that have failed. Such a one is never complete any more: its request has been answered."""
+    if facts.job is None:
+        return
+    there = savepoints_there(facts)
+    for one in facts.job.savepoints_now:
+        if one.state == Proof.FAILED and one.number in there:
+            yield Leftover(Place.SAVEPOINTS, there[one.number], f"savepoint {one.number} has failed")
+
+
+def forgotten(facts: Facts) -> tuple[Leftover, ...]:
+    """What is there of savepoints that the job does not know any more: those before the oldest of as many as it remembers, and what a command that was
+    interrupted has left without a manifest. Of any other that is complete and unknown the documents may have been restored.
+    """
+    if facts.job is None or not facts.job.savepoints.readable:
+        return ()
+    known = [each.number for each in facts.job.savepoints.known]
+    oldest = known[0] if len(known) >= REMEMBERED else 0
+    last = facts.job.checkpoints.counter or 0
+    found = []
+    for number, name in savepoints_there(facts).items():
+        if number in known or number > last:
+            continue
+        whole = f"{name}{MANIFEST}" in facts.saved
+        if number < oldest:
+            found.append(Leftover(Place.SAVEPOINTS, name, f"the job has forgotten savepoint {number}"))
+        elif not whole:
+            found.append(Leftover(Place.SAVEPOINTS, name, f"savepoint {number} is not known, and has no manifest"))
+    return tuple(found)
+
+
+def savepoints_there(facts: Facts) -> dict[int, str]:
+    """By number, where each is."""
+    if facts.job is None:
+        return {}
+    base = savepoints_of(facts.cluster, facts.job.job)
+    numbers = {name.removeprefix(base).partition("/")[0] for name in facts.saved if name.startswith(base)}
+    return {
+        int(each): f"{base}{each}/" for each in sorted(numbers, key=lambda each: (len(each), each)) if each.isdecimal()
+    }
 
 
 def expired(results: Iterable[JobResult], keep: int, current: str) -> list[JobResult]:
@@ -66,18 +116,28 @@ def expired(results: Iterable[JobResult], keep: int, current: str) -> list[JobRe
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Of one cluster id. ``scratch``: the store that ``--scratch`` is, where it can be reached from here. Every method raises ``DocumentError``."""
+    """Of one cluster id. ``scratch``: the store that ``--scratch`` is, where it can be reached from here. Every method raises ``DocumentError``.
+    What is asked about savepoints is asked of ``job``, as its document told: what has failed there, or is forgotten, stays so.
+    """
 
     cluster: str
     results: JobResultStore
     replicas: ReplicaStore
     scratch: BlobStore | None = None
 
-    async def find(self, own: str = "") -> tuple[Leftover, ...]:
+    async def find(self, own: str = "", job: Job | None = None) -> tuple[Leftover, ...]:
         """``own``: the replica that asks, if it has no driver any more."""
         scratch = await self.scratch.names(scratch_of(self.cluster)) if self.scratch is not None else []
         living = await self.replicas.holders() - {own} if scratch else set()
-        return plan(Facts(self.cluster, scratch, living, await self.results.names()))
+        failed = job is not None and any(each.state == Proof.FAILED for each in job.savepoints_now)
+        saved = await self._saved(job) if job is not None and failed else []
+        return plan(Facts(self.cluster, scratch, living, await self.results.names(), saved, job))
+
+    async def forgotten(self, job: Job) -> tuple[Leftover, ...]:
+        return forgotten(Facts(self.cluster, saved=await self._saved(job), job=job))
+
+    async def _saved(self, job: Job) -> list[str]:
+        return await self.results.blobs.names(savepoints_of(self.cluster, job.job))
 
     async def expired(self, keep: int, current: str) -> tuple[Leftover, ...]:
         """Results of all but the newest ``keep`` runs, and of run ``current``."""
@@ -89,4 +149,6 @@ class Cleanup:
     async def remove(self, leftover: Leftover) -> None:
         store = self.scratch if leftover.place is Place.SCRATCH else self.results.blobs
         assert store is not None, "nothing was found there"
+        if leftover.place is Place.SAVEPOINTS:
+            await store.delete(f"{leftover.name}{MANIFEST}")  # first, so that a savepoint is whole or none
         await (store.discard if leftover.name.endswith("/") else store.delete)(leftover.name)

@@ -50,7 +50,8 @@ class Request:
     """``action`` may be one of a newer release. ``at`` is in seconds since 1970, ``timeout`` in seconds from when a leader takes it up.
 
     ``by`` says who asked, for people. ``to``: the holder of the replica to hand over to; empty for any. ``warm``: standbys keep their
-    drivers while the job is suspended. ``then``: what follows a savepoint: ``suspend``, or nothing.
+    drivers while the job is suspended. ``then``: what follows a savepoint: ``suspend``, or nothing. ``savepoint``: one is taken before a drain, where
+    there is a place for it.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Request:
     to: str = ""
     warm: bool = False
     then: str = ""
+    savepoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

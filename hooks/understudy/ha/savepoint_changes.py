@@ -35,29 +35,40 @@ def begin(request: str, place: Callable[[int], str], now: float, found: Collecti
     return begun
 
 
-def complete(savepoint: Savepoint, text: str, now: float, *, suspend: bool) -> Change:
+def complete(
+    savepoint: Savepoint, text: str, now: float, *, suspend: bool, drain: Collection[str] | None = None
+) -> Change:
     """``savepoint`` is complete, and its request is answered. Unchanged where that was withdrawn meanwhile. ``suspend``: the job is SUSPENDED in the
-    same write, while it still stands at the savepoint's boundary.
+    same write, while it still stands at the savepoint's boundary. ``drain``: it is DRAINING in the same write, with these checkpoints, and the
+    request is under way until it is FINISHED.
     """
 
     def completed(job: Job) -> Job:
         if not job.requests.is_under_way(savepoint.request):
             return job
+        job = replace(job, savepoints=job.savepoints.with_one(savepoint))
+        if drain is not None:
+            return replace(job, status=Status.DRAINING, checkpoints=job.checkpoints.drain_begins(drain))
         status = Status.SUSPENDED if suspend else job.status
         requests = job.requests.answered(Result.DONE, text, now)
-        return replace(job, status=status, requests=requests, savepoints=job.savepoints.with_one(savepoint))
+        return replace(job, status=status, requests=requests)
 
     return completed
 
 
 def fail(number: int, request: str, text: str, now: float) -> Change:
-    """There is no savepoint ``number``, for what ``text`` says. Unchanged where the request was withdrawn meanwhile."""
+    """There is no savepoint ``number``, for what ``text`` says. Unchanged where the request was withdrawn meanwhile, or where it is complete: then it
+    was written before, the answer to that was lost, and a drain goes on from there.
+    """
 
     def failed(job: Job) -> Job:
         if not job.requests.is_under_way(request):
             return job
         savepoints = job.savepoints
-        if (one := savepoints.numbered(number)) is not None:
+        one = savepoints.numbered(number)
+        if one is not None and one.complete:
+            return job
+        if one is not None:
             savepoints = savepoints.with_one(replace(one, state=Proof.FAILED))
         return replace(job, requests=job.requests.answered(Result.FAILED, text, now), savepoints=savepoints)
 

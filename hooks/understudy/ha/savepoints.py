@@ -113,9 +113,14 @@ class Savepoints:
         return {ENTRY: codec.encode(ENTRY, _VERSION, {"known": [asdict(each) for each in self.known]})}
 
 
+def savepoints_of(cluster: str, job: str) -> str:
+    """Where those of a job are, below the HA storage."""
+    return f"{ROOT}/{cluster}/{job}/"
+
+
 def below(cluster: str, job: str, number: int) -> str:
     """Where a savepoint is, below the HA storage."""
-    return f"{ROOT}/{cluster}/{job}/{number}"
+    return f"{savepoints_of(cluster, job)}{number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ class SavedQuery:
     in it; -1 for a query that had committed none, of which nothing is copied.
 
     ``files`` and ``bytes`` count what was copied; ``digest`` is the SHA-256 of the list of it, which stands beside ``directory``. ``how`` it was
-    rehearsed: live or synthetic; empty where it was not. ``sink`` and ``output`` (where the sink is, if that is known) are for people.
+    rehearsed: live or synthetic; empty where it was not. ``within``: how many of the files the store copied by itself; the others went through the
+    driver's JVM. ``sink`` and ``output`` (where the sink is, if that is known) are for people.
     """
 
     query: str
@@ -24,3 +25,4 @@ class SavedQuery:
     bytes: int
     digest: str
     how: str = ""
+    within: int = 0

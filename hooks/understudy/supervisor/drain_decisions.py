@@ -1,7 +1,8 @@
 """What follows when a job is drained: the part of ``lifecycle.step`` that is about DRAINING. Pure.
 
 A drain begins as a suspension does: everything is held between two batches. From when the job's document says DRAINING it cannot be taken
-back: each leader goes on with it, until every query has let out what it kept back and the job is FINISHED; or it is canceled.
+back: each leader goes on with it, until every query has let out what it kept back and the job is FINISHED; or it is canceled. A savepoint
+comes before that, if it is wanted and there is a place for it: the document says DRAINING in the same write as that it is complete.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.driver_death import driver_died
 from understudy.supervisor.inputs import DrainingRecorded
+from understudy.supervisor.savepoint_decisions import held_to_save, saves_first
 from understudy.supervisor.state import Leading, State
 
 
@@ -34,7 +36,10 @@ def held_to_drain(state: State, leads: Leading, message: Held) -> Decision:
         said = Say("request-failed", message.busy, {"request": message.request})
         answer = AnswerRequest(leads.token, message.request, Result.REFUSED, message.busy)
         return state.now(replace(leads, request=None)), (said, answer)
-    record = RecordDraining(leads.token, message.request, tuple(message.roots))
+    roots = tuple(message.roots)
+    if saves_first(state, leads.request):
+        return held_to_save(state, replace(leads, roots=roots), message.request)
+    record = RecordDraining(leads.token, message.request, roots)
     return state.now(replace(leads, drains=True)), (record,)
 
 

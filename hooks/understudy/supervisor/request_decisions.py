@@ -50,6 +50,7 @@ from understudy.supervisor.savepoint_decisions import (
     boundary_recorded,
     held_to_save,
     savepoint_recorded,
+    saves_first,
 )
 from understudy.supervisor.state import Ended, HandingOver, Leading, Standby, State, Suspended
 
@@ -197,7 +198,7 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
             return asked_to_save(state, leads, request, said)
         case Action.SUSPEND | Action.DRAIN if writes:
             drain = request.action == Action.DRAIN
-            return state, (said, HoldDriver(request.id, request.timeout, drain))
+            return state, (said, HoldDriver(request.id, request.timeout, drain, saves_first(state, request)))
         case Action.SUSPEND:
             # A batch that an earlier driver was in the middle of is run again when the job goes on, as at a takeover.
             return state, (said, RecordSuspended(token, request.id, between_batches=False))

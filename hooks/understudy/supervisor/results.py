@@ -83,7 +83,7 @@ class Results:
             return
         if (result := result_of(job, self.settings.cluster)) is not None:
             standing = await self.store.begin(result)
-            await self._tidied()
+            await self._tidied(job)
             await self._commit(standing)
 
     async def settle(self, job: Job, told_to_stop: asyncio.Event) -> None:
@@ -98,7 +98,7 @@ class Results:
             try:
                 standing = standing or await self.store.begin(result)
                 # guard: ended-run-leaves-nothing
-                await self._clean_up(self.holder)
+                await self._clean_up(self.holder, job)
                 # guard: ended-run-has-a-result
                 return await self._commit(standing)
             except (DocumentUnreadable, DocumentEmptied) as error:  # no other try will read it
@@ -141,15 +141,15 @@ class Results:
             tidied, at = token, 0.0
             await self._tidied()
 
-    async def _tidied(self) -> None:
+    async def _tidied(self, job: Job | None = None) -> None:
         try:
-            await self._clean_up()
+            await self._clean_up(job=job)
         except DocumentError as error:
             self.log.say("not-tidied", f"{error}. It is tried again later")
 
-    async def _clean_up(self, own: str = "") -> None:
-        """``own``: this replica, where it has no driver any more. Raises ``DocumentError``."""
-        for each in await self.cleanup.find(own):
+    async def _clean_up(self, own: str = "", job: Job | None = None) -> None:
+        """``own``: this replica, where it has no driver any more. ``job``: whose run has ended. Raises ``DocumentError``."""
+        for each in await self.cleanup.find(own, job):
             await self.cleanup.remove(each)
             self.log.say("removed", f"{each.name} in {each.place}: {each.why}")
 

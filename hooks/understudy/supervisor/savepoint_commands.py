@@ -33,9 +33,11 @@ class SaveDriver:
 class RecordSavepoint:
     """Create the manifest of what the driver has ``saved``, and answer the request; or write that it has failed.
 
-    ``suspend``: the job is SUSPENDED in the same write.
+    ``suspend``: the job is SUSPENDED in the same write. ``drain``: it is DRAINING in the same write, and these checkpoints are to be drained; the request
+    is not answered then.
     """
 
     token: Token
     saved: Saved
     suspend: bool
+    drain: tuple[str, ...] | None = None

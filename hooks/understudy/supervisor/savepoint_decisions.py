@@ -1,6 +1,6 @@
 """What follows when a savepoint is taken: the part of ``lifecycle.step`` that is about savepoints. Pure.
 
-It begins as a suspension does: everything is held between two batches. The boundary gets a number, the driver copies the checkpoints, lets its
+It begins as a suspension, or a drain, does: everything is held between two batches. The boundary gets a number, the driver copies the checkpoints, lets its
 batches go on and proves the copies; the manifest is last. A failure on the way leaves the job running. A driver that dies in the middle
 leaves a savepoint that has failed: another one is not tried with it, for it may be what the driver has died of.
 """
@@ -20,12 +20,21 @@ if TYPE_CHECKING:
     from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded
 
 
+#: What may begin with a savepoint.
+SAVES = frozenset({Action.SAVEPOINT, Action.DRAIN})
+
+
 def asked_to_save(state: State, leads: Leading, request: Request, said: Say) -> Decision:
     """A leader takes it up; refused where nothing could be kept."""
     if state.rules.has_storage:
         return state, (said, HoldDriver(request.id, request.timeout, save=True))
     why = "there is no place for a savepoint. Run the job with --ha-storage"
     return state.now(leads.free()), (said, AnswerRequest(leads.token, request.id, Result.REFUSED, why))
+
+
+def saves_first(state: State, request: Request | None) -> bool:
+    """Whether a savepoint comes before what ``request``, a drain, asks for."""
+    return request is not None and request.action == Action.DRAIN and request.savepoint and state.rules.has_storage
 
 
 def held_to_save(state: State, leads: Leading, request: str) -> Decision:
@@ -39,7 +48,7 @@ def boundary_recorded(state: State, recorded: BoundaryRecorded) -> Decision:
                 said = Say("request-withdrawn", recorded.reason)
                 return state.now(leads.free()), (said, LetDriverGo())
             said = Say("savepoint-begins", f"savepoint {recorded.number} is copied to {recorded.place}")
-            keep = asked.then == Action.SUSPEND
+            keep = asked.then == Action.SUSPEND or asked.action == Action.DRAIN
             return state, (said, SaveDriver(request, recorded.number, recorded.place, asked.timeout, keep))
         case _:
             return state, ()
@@ -50,8 +59,10 @@ def saved(state: State, message: Saved) -> Decision:
     match state.leadership:
         case Leading(_, token, request=Request(id=request) as asked, saves=True) as leads if request == message.request:
             suspend = asked.then == Action.SUSPEND and not message.problem
-            go: tuple[Command, ...] = () if suspend else (LetDriverGo(),)
-            return state.now(replace(leads, suspends=suspend)), (*go, RecordSavepoint(token, message, suspend))
+            drain = asked.action == Action.DRAIN and not message.problem
+            go: tuple[Command, ...] = () if suspend or drain else (LetDriverGo(),)
+            record = RecordSavepoint(token, message, suspend, leads.roots if drain else None)
+            return state.now(replace(leads, suspends=suspend, drains=drain)), (*go, record)
         case _:
             return state, ()  # withdrawn; what was copied counts as failed
 

@@ -14,11 +14,13 @@ from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.ha.savepoints import MANIFEST, Manifest, Savepoint, below
 from understudy.protocol.messages import Saved
-from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded, SuspensionRecorded
+from understudy.supervisor.inputs import BoundaryRecorded, DrainingRecorded, SavepointRecorded, SuspensionRecorded
 from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
 from understudy.supervisor.settings import RunSettings
 
 _WITHDRAWN = "the job runs on"
+
+Recorded = SavepointRecorded | SuspensionRecorded | DrainingRecorded
 
 
 def storage_url(ha_storage: str) -> str:
@@ -47,7 +49,7 @@ class Savepoints:
         ours = answer is not None and answer.request == command.request
         return BoundaryRecorded(None, reason=answer.text if ours and answer is not None else _WITHDRAWN)
 
-    async def record(self, command: RecordSavepoint, now: float) -> SavepointRecorded | SuspensionRecorded:
+    async def record(self, command: RecordSavepoint, now: float) -> Recorded:
         """Raises ``DocumentError`` and ``LeadershipLost``; taken twice, it does the same."""
         saved = command.saved
         job = await self.jobs.read()
@@ -59,13 +61,13 @@ class Savepoints:
             return await self._fail(command, problem or "it is not known any more", now)
         complete = _completed(one, self._manifest(one, saved))
         text = _told(complete, saved, suspend=command.suspend)
-        change = savepoint_changes.complete(complete, text, now, suspend=command.suspend)
+        change = savepoint_changes.complete(complete, text, now, suspend=command.suspend, drain=command.drain)
         try:
             return self._outcome(command, await self.jobs.change(command.token, change))
         except DocumentTooLarge as error:
             return await self._fail(command, str(error), now)
 
-    async def _fail(self, command: RecordSavepoint, problem: str, now: float) -> SavepointRecorded | SuspensionRecorded:
+    async def _fail(self, command: RecordSavepoint, problem: str, now: float) -> Recorded:
         saved = command.saved
         text = f"there is no savepoint {saved.number}: {problem}. The job runs on"
         change = savepoint_changes.fail(saved.number, saved.request, text, now)
@@ -90,7 +92,9 @@ class Savepoints:
         return f"{storage_url(self.settings.storage.ha_storage)}/{where}"
 
     @staticmethod
-    def _outcome(command: RecordSavepoint, job: Job) -> SavepointRecorded | SuspensionRecorded:
+    def _outcome(command: RecordSavepoint, job: Job) -> Recorded:
+        if command.drain is not None:
+            return DrainingRecorded(job.status, job.draining or ())
         if command.suspend:
             return SuspensionRecorded(job.status, job.warm)
         answer = job.requests.answer
@@ -105,7 +109,9 @@ def _completed(one: Savepoint, manifest: Manifest) -> Savepoint:
 
 def _told(one: Savepoint, saved: Saved, *, suspend: bool) -> str:
     files, size = sum(each.files for each in saved.queries), sum(each.bytes for each in saved.queries)
-    what = f"savepoint {one.number} is {one.state}: {len(saved.queries)} queries, {files} files, {size} bytes in {one.place}"
+    within = sum(each.within for each in saved.queries)
+    how = f", {within} of them copied within the store" if within else ""
+    what = f"savepoint {one.number} is {one.state}: {len(saved.queries)} queries, {files} files{how}, {size} bytes in {one.place}"
     if suspend:
         return f"the job is SUSPENDED; {what}; copied in {saved.copied:.2f} s"
     return f"{what}; batches were held for {saved.held:.2f} s, {saved.copied:.2f} s of them for the copies"

@@ -34,7 +34,8 @@ class Leading:
     ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile. ``request``: what was
     asked of the job, while the leader is at it. ``writes``: its gate has been opened, or its driver is about to start again.
     ``suspends``: the document is being told that the job is SUSPENDED, and may say so already. ``drains``: the same of DRAINING, which cannot
-    be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held.
+    be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held. ``roots``: the checkpoints that are
+    drained once it is complete.
     """
 
     grant: Grant
@@ -45,10 +46,11 @@ class Leading:
     suspends: bool = False
     drains: bool = False
     saves: bool = False
+    roots: tuple[str, ...] = ()
 
     def free(self) -> Leading:
         """Without a request, and with nothing under way for one."""
-        return replace(self, request=None, suspends=False, drains=False, saves=False)
+        return replace(self, request=None, suspends=False, drains=False, saves=False, roots=())
 
 
 @dataclass(frozen=True, slots=True)

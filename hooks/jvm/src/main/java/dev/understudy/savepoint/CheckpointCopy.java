@@ -32,10 +32,11 @@ public final class CheckpointCopy {
   /**
    * Copies what the last batch of {@code root} needs, and what the next one will, to {@code
    * target}; the list of it is written to {@code target + ".files"}, last. Nothing is copied of a
-   * checkpoint without a committed batch.
+   * checkpoint without a committed batch. Within a bucket the store copies by itself where it can;
+   * the digests of such files are not in the list before {@link #verify}.
    *
    * @return JSON: {@code batch} (-1 without one), {@code files}, {@code bytes}, {@code digest} of
-   *     the list
+   *     the list, and how many files were copied {@code within} the store
    * @throws FileAlreadyExistsException if something stands at {@code target}
    * @throws IOException if a batch is in flight, a file cannot be copied, or the time is over; what
    *     was copied is removed then
@@ -55,7 +56,7 @@ public final class CheckpointCopy {
     }
     try {
       FileList copied = copy(source, files, goal, to, withinMillis);
-      copied.write(goal, list(to));
+      copied.write(goal, list(to), false);
       return described(files.batch(), copied);
     } catch (IOException | RuntimeException e) {
       try {
@@ -68,24 +69,33 @@ public final class CheckpointCopy {
   }
 
   /**
-   * Reads every file of a copy again.
+   * Reads every file of a copy. Digests that the list has are compared, and the others are put
+   * there.
    *
+   * @return the digest of the list as it is then
    * @throws IOException naming a file that is not as it was copied, or the time is over
    */
-  public static void verify(String target, Configuration conf, long withinMillis)
+  public static String verify(String target, Configuration conf, long withinMillis)
       throws IOException {
     Path to = new Path(target);
     FileSystem goal = goal(to, conf);
     FileList wanted = FileList.read(goal, list(to));
-    Parallel.each(
-        wanted.entries(),
-        withinMillis,
-        entry -> {
-          if (!entry.equals(FileList.Entry.read(goal, to, entry.name()))) {
-            throw new IOException(new Path(to, entry.name()) + " is not as it was copied");
-          }
-          return entry;
-        });
+    FileList found =
+        new FileList(
+            Parallel.each(
+                wanted.entries(),
+                withinMillis,
+                entry -> {
+                  FileList.Entry read = FileList.Entry.read(goal, to, entry.name());
+                  if (!entry.is(read)) {
+                    throw new IOException(new Path(to, entry.name()) + " is not as it was copied");
+                  }
+                  return read;
+                }));
+    if (wanted.unread() > 0) {
+      found.write(goal, list(to), true);
+    }
+    return found.digest();
   }
 
   /** Removes a copy, whole or not. */
@@ -100,13 +110,17 @@ public final class CheckpointCopy {
       FileSystem source, CheckpointFiles files, FileSystem goal, Path to, long withinMillis)
       throws IOException {
     Set<String> needed = files.needed();
+    StoreCopy store = StoreCopy.within(source, goal);
     List<FileList.Entry> entries =
         Parallel.each(
             files.names(),
             withinMillis,
             name -> {
               try {
-                return FileList.Entry.copy(source, files.root(), goal, to, name);
+                FileList.Entry done = store == null ? null : store.copy(files.root(), to, name);
+                return done != null
+                    ? done
+                    : FileList.Entry.copy(source, files.root(), goal, to, name);
               } catch (FileNotFoundException e) {
                 if (needed.contains(name)) {
                   throw e;
@@ -135,6 +149,7 @@ public final class CheckpointCopy {
         .put("files", files.entries().size())
         .put("bytes", files.bytes())
         .put("digest", files.digest())
+        .put("within", files.unread())
         .toString();
   }
 }

@@ -19,6 +19,10 @@ import org.apache.hadoop.fs.Path;
  */
 record FileList(List<Entry> entries) {
   static final String SUFFIX = ".files";
+
+  /** Instead of a digest: no byte of the file has been read yet. */
+  static final String UNREAD = "-";
+
   private static final int BUFFER = 1 << 16;
 
   FileList(List<Entry> entries) {
@@ -31,6 +35,15 @@ record FileList(List<Entry> entries) {
    * @param name relative to the directory that the list is of
    */
   record Entry(String sha256, long length, String name) {
+    boolean unread() {
+      return sha256.equals(UNREAD);
+    }
+
+    /** Whether {@code found}, which was read, is what this entry lists. */
+    boolean is(Entry found) {
+      return length == found.length && (unread() || sha256.equals(found.sha256));
+    }
+
     static Entry copy(FileSystem source, Path from, FileSystem goal, Path to, String name)
         throws IOException {
       try (InputStream in = source.open(new Path(from, "./" + name));
@@ -66,8 +79,12 @@ record FileList(List<Entry> entries) {
     return HexFormat.of().formatHex(newDigest().digest(encoded()));
   }
 
-  void write(FileSystem files, Path path) throws IOException {
-    try (OutputStream out = files.create(path, false)) {
+  long unread() {
+    return entries.stream().filter(Entry::unread).count();
+  }
+
+  void write(FileSystem files, Path path, boolean overwrite) throws IOException {
+    try (OutputStream out = files.create(path, overwrite)) {
       out.write(encoded());
     }
   }

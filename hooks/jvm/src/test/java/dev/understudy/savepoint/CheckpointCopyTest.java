@@ -107,6 +107,21 @@ class CheckpointCopyTest {
   }
 
   @Test
+  void digestsThatTheListLacksArePutThereAndLengthsAreComparedAllTheSame() throws IOException {
+    String digest = copy().get("digest").asText();
+    Path list = target.resolveSibling("flights.files");
+    String whole = Files.readString(list);
+    Files.writeString(list, whole.replaceAll("(?m)^\\w+ ", "- "));
+
+    assertEquals(digest, CheckpointCopy.verify(target.toString(), conf, MINUTE));
+
+    assertEquals(whole, Files.readString(list));
+    Files.writeString(list, whole.replaceAll("(?m)^\\w+ ", "- "));
+    Files.writeString(target.resolve("commits/19"), "v1\n");
+    assertThrows(IOException.class, () -> CheckpointCopy.verify(target.toString(), conf, MINUTE));
+  }
+
+  @Test
   void aBatchInFlightIsNotCopied() throws IOException {
     write("offsets/20", "v1\n{}\n20");
 
