@@ -9,8 +9,8 @@
     │   ├── DocumentUnreadable           stored bytes cannot be understood: never taken for "free" or "no job"
     │   ├── DocumentTooLarge             refused before the server would
     │   ├── DocumentEmptied              content is gone although an epoch was granted
-    │   ├── AccessDenied    (exit 7) the API server knows us, and we may not do that
-    │   ├── ServerUnreachable (exit 8) the API server does not answer
+    │   ├── AccessDenied    (exit 7) a server knows us, and we may not do that
+    │   ├── ServerUnreachable (exit 8) a server does not answer
     │   ├── CheckpointLost               a checkpoint or sink is gone, or was restored from a copy
     │   └── CheckpointDrained            a query was drained, and its checkpoint is not gone on from
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind

@@ -96,7 +96,7 @@ def _here(where: Where, storage: str, submit: list[str]) -> Here:
     from understudy.supervisor.backends import ha_storage
 
     pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not where.context
-    return Here(where.on_this_machine or pod, pod, ha_storage(storage, submit, REQUEST), submit)
+    return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, submit, REQUEST), submit)
 
 
 def _subject(stores: Stores, job: str, here: Here) -> Subject:
