@@ -10,7 +10,8 @@
 #   tools/setup.sh fuzz             atheris, the fuzzer, in build/fuzz/lib, where there is one for this Python
 #   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
 #   tools/setup.sh connectors       Delta Lake for Spark and Python, and a JDBC driver, in build/connectors/
-#   tools/setup.sh companions       versitygw and ZooKeeper's jars, in build/companions/: what two of the charts run in tests
+#   tools/setup.sh zookeeper        ZooKeeper's jars, in build/zookeeper/lib/: the servers of the tests
+#   tools/setup.sh companions       the same and versitygw, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
 #                                   containerd and the like, and Kubernetes itself, compiled once into ~/.cache/understudy
@@ -48,10 +49,11 @@ logged() {
 wants() { case " $wanted " in *" $1 "*) return 0 ;; *) return 1 ;; esac; }
 wanted="python $*"
 if wants s3; then wanted+=" s3a"; fi
+if wants companions; then wanted+=" zookeeper"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -124,7 +126,7 @@ missing_packages() { # words; A|B: one of them will do
     if wants jvm || { wants jar && ! jar_is_fresh; } || { wants s3a && ! [ -e hooks/jvm/target/s3a/.stamp ]; } ||
         { wants kafka && ! [ -e build/kafka/.stamp ]; } ||
         { wants connectors && ! [ -e build/connectors/.stamp ]; } ||
-        { wants companions && ! [ -e build/companions/.stamp ]; }; then
+        { wants zookeeper && ! [ -e build/zookeeper/.stamp ]; }; then
         find_jdk "${python:-python3}" >/dev/null || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
         command -v mvn >/dev/null || echo "maven"
     elif wants jar; then
@@ -301,15 +303,24 @@ fuzzer() {
 }
 
 # --------------------------------------------------------------------------------------------------------- companions
-companions() {
-    local target=build/companions home key
-    key=$(digest e2e/companions/pom.xml build/bin/.versitygw-stamp)
+zookeeper() {
+    local target=build/zookeeper home key
+    key=$(digest e2e/companions/pom.xml)
     [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
     home=$(find_jdk .venv/bin/python)
     say "$target: ZooKeeper, from Maven"
     rm -rf "$target"
     logged mvn env JAVA_HOME="$home" mvn -q -B -ntp -f e2e/companions/pom.xml package
-    cp build/bin/versitygw "$target/"
+    echo "$key" >"$target/.stamp"
+}
+
+companions() {
+    local target=build/companions key
+    key=$(digest build/zookeeper/.stamp build/bin/.versitygw-stamp)
+    [ "$(cat "$target/.stamp" 2>/dev/null)" = "$key" ] && return 0
+    rm -rf "$target"
+    mkdir -p "$target"
+    cp -r build/zookeeper/lib build/bin/versitygw "$target/"
     echo "$key" >"$target/.stamp"
 }
 
@@ -321,6 +332,7 @@ if wants s3 || wants companions || wants e2e || wants cluster; then versitygw; f
 if wants s3a; then s3a; fi
 if wants kafka; then kafka; fi
 if wants connectors; then connectors; fi
+if wants zookeeper; then zookeeper; fi
 if wants companions; then companions; fi
 if wants fuzz; then fuzzer; fi
 if wants cluster; then

@@ -64,7 +64,7 @@ class Election(Group):
     ha: Annotated[
         str,
         Declared(
-            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), s3 (a bucket), or those of another package.",
+            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), zookeeper, s3 (a bucket), or those of another package.",
             default_words="what --lock belongs to; without it, kubernetes in a pod, else filesystem",
         ),
     ] = ""
@@ -78,7 +78,7 @@ class Election(Group):
     lock: Annotated[
         str,
         Declared(
-            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; another one where --ha has others.",
+            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; zookeeper; s3; another one where --ha has others.",
             default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
                 default="lease",

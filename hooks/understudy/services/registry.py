@@ -22,6 +22,7 @@ BUILT_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "kubernetes": ("lease", "configmap", "multi"),
         "filesystem": ("file",),
+        "zookeeper": ("zookeeper",),
         "s3": ("s3",),
     }
 )

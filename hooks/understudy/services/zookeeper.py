@@ -1,0 +1,92 @@
+"""Services of a ZooKeeper ensemble: documents and locks are znodes below the path of ``--ha-address``."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from understudy.errors import AccessDenied, EnvironmentProblem, ServerUnreachable, SettingsError
+from understudy.ha.services import HighAvailabilityServices
+from understudy.protocol.names import cluster_of_replicas
+from understudy.services.plugin import Plugin, ServicesSettings
+
+try:
+    from kazoo.exceptions import AuthFailedError, KazooException, NoAuthError
+
+    from understudy.documents.zookeeper import ZooKeeperDocumentStore
+    from understudy.documents.zookeeper_connection import UnansweredError, ZooKeeperConnection
+except ModuleNotFoundError as error:
+    raise EnvironmentProblem(
+        f"the package {error.name} is not installed",
+        where="--ha zookeeper",
+        remedy="Install understudy-spark[zookeeper]",
+    ) from error
+
+from understudy.documents.zookeeper_address import parse
+
+#: Seconds that the first request may take, since it also finds a server.
+_FIRST = 10.0
+
+
+async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
+    """Raises ``SettingsError``, ``AccessDenied`` and ``ServerUnreachable``. Writes nothing."""
+    connection = ZooKeeperConnection(parse(settings.address), settings.request_timeout)
+    try:
+        await _prove(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    documents = ZooKeeperDocumentStore(connection, log=settings.log)
+    place = f"in ZooKeeper {connection.address}"
+    return HighAvailabilityServices(documents, documents, requests=connection.sent, close=connection.close, place=place)
+
+
+async def _prove(connection: ZooKeeperConnection) -> None:
+    """The path is there, and a quorum is."""
+    address = connection.address
+    try:
+        (_, there) = await connection.ask(lambda client: [client.sync_async("/"), client.exists_async("/")], _FIRST)
+    except UnansweredError as error:
+        await _resolve(address.hosts)
+        raise ServerUnreachable(
+            f"no server answers that has most of the others ({error})",
+            where="--ha-address",
+            remedy=f"Look at each of {', '.join(address.hosts)}: is it started, is it reached from here, is TLS on at both ends or at none?",
+        ) from error
+    except KazooException as error:
+        if isinstance(error, AuthFailedError | NoAuthError):
+            raise AccessDenied(
+                "ZooKeeper refuses us",
+                where="--ha-address",
+                remedy="Give the credentials (digest, sasl or kerberos) that the path was made with",
+            ) from error
+        raise
+    if there is None:
+        raise SettingsError(
+            f"there is no {address.chroot or '/'} in ZooKeeper",
+            where="--ha-address",
+            remedy=f"Make it once, with the rights it shall have: zkCli.sh -server {address.hosts[0]} create {address.chroot}",
+        )
+
+
+async def _resolve(hosts: tuple[str, ...]) -> None:
+    """Raises ``SettingsError`` where no name is one."""
+    loop = asyncio.get_running_loop()
+    names = [each.rpartition(":")[0].strip("[]") for each in hosts]
+    found = await asyncio.gather(*(loop.getaddrinfo(each, None) for each in names), return_exceptions=True)
+    if all(isinstance(each, socket.gaierror) for each in found):
+        raise SettingsError(
+            f"none of {', '.join(names)} is the name of a machine", where="--ha-address", remedy="Correct it"
+        )
+
+
+async def clusters(settings: ServicesSettings) -> list[str]:
+    connection = ZooKeeperConnection(parse(settings.address), settings.request_timeout)
+    try:
+        names = await ZooKeeperDocumentStore(connection).names()
+    finally:
+        await connection.close()
+    return [cluster for name in names if (cluster := cluster_of_replicas(name)) is not None]
+
+
+PLUGIN = Plugin(locks=("zookeeper",), connect=connect, clusters=clusters, address="HOST:PORT,HOST:PORT,HOST:PORT/PATH")

@@ -1,0 +1,283 @@
+"""ZooKeeper for tests: an ensemble of three servers in one directory, and a proxy that fails requests as a bad network does."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testkit.faults import Fault
+from testkit.places import REPOSITORY
+from testkit.s3 import Missing, free_port
+
+#: Made by ``tools/setup.sh zookeeper``, which ``make test`` calls first.
+LIB = REPOSITORY / "build" / "zookeeper" / "lib"
+
+#: Milliseconds. A session lasts for 2 to 20 of them.
+_TICK = 500
+#: Of ZooKeeper's protocol: a connection's first request has no type.
+_WRITES = frozenset({5, 15})  # setData, create2
+
+
+@dataclass
+class Server:
+    """One of an ensemble. ``java``: the program that runs it."""
+
+    number: int
+    directory: Path
+    client_port: int
+    java: str
+    process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [self.java, "-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{LIB}/*"]
+        command += [
+            "-Dzookeeper.admin.enableServer=false",
+            "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        ]
+        command += [f"-Djava.security.auth.login.config={self.directory / 'jaas.conf'}"]
+        command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.directory / "zoo.cfg")]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def freeze(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def state(self) -> str:
+        """``leader``, ``follower``, or empty while it serves nothing."""
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.client_port), 1) as asked:
+            asked.settimeout(2)
+            asked.sendall(b"srvr")
+            told = b""
+            while part := asked.recv(4096):
+                told += part
+            return told.partition(b"Mode: ")[2].partition(b"\n")[0].decode()
+        return ""
+
+
+@dataclass
+class Ensemble:
+    servers: list[Server] = field(default_factory=list)
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{each.client_port}" for each in self.servers)
+
+    @property
+    def leader(self) -> Server:
+        return next(each for each in self.servers if each.state() == "leader")
+
+    def whole(self, within: float = 60) -> None:
+        """Wait until every server serves."""
+        end = time.monotonic() + within
+        while not all(each.state() in {"leader", "follower"} for each in self.servers):
+            if time.monotonic() > end:
+                logs = "\n".join((each.directory / "log").read_text()[-2000:] for each in self.servers)
+                raise Missing(f"ZooKeeper did not start: {logs}")
+            time.sleep(0.1)
+
+    def repair(self) -> None:
+        """Every server runs and serves again."""
+        for each in self.servers:
+            if each.process is None or each.process.poll() is not None:
+                each.start()
+            else:
+                each.thaw()
+        self.whole()
+
+
+def jars() -> Path:
+    if not list(LIB.glob("zookeeper-3*.jar")):
+        raise Missing("ZooKeeper's jars are not there: run tools/setup.sh zookeeper")
+    return LIB
+
+
+@contextmanager
+def ensemble(directory: Path, java: str, *, user: str = "", password: str = "") -> Iterator[Ensemble]:
+    """Three servers that serve. ``user`` may authenticate by SASL."""
+    jars()
+    ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
+    made = Ensemble()
+    for number, (client, _, _) in enumerate(ports, 1):
+        home = directory / f"server-{number}"
+        home.mkdir(parents=True)
+        peers = "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (_, peer, vote) in enumerate(ports, 1))
+        (home / "zoo.cfg").write_text(
+            f"tickTime={_TICK}\ninitLimit=20\nsyncLimit=4\ndataDir={home}\nclientPort={client}\n"
+            f"clientPortAddress=127.0.0.1\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\nforceSync=no\n{peers}"
+        )
+        (home / "jaas.conf").write_text(
+            f'Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required user_{user or "none"}="{password or "-"}"; }};\n'
+        )
+        (home / "myid").write_text(f"{number}\n")
+        made.servers.append(Server(number, home, client, java))
+    try:
+        for each in made.servers:
+            each.start()
+        made.whole()
+        yield made
+    finally:
+        for each in made.servers:
+            if each.process is not None and each.process.poll() is None:
+                each.kill()
+
+
+@dataclass
+class ZooKeeperProxy:
+    """Passes connections to one server. ``faults`` befall writes, in order, and each ends its connection; after ``Fault.DELAYED`` the proxy takes
+    no other one, since a session that comes back would take the delayed request away.
+    """
+
+    upstream: int
+    faults: list[Fault | None] = field(default_factory=list)
+    port: int = 0
+    held: list[tuple[socket.socket, bytes]] = field(default_factory=list)
+    _deaf: bool = False
+    _listener: socket.socket | None = None
+    _open: list[socket.socket] = field(default_factory=list)
+    _landed: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        self._run(self._accept)
+
+    def land(self) -> None:
+        """Every delayed request arrives, and is answered to none."""
+        for server, frame in self.held:
+            self._landed.clear()
+            server.sendall(frame)
+            self._landed.wait(10)
+            _end(server)
+        self.held.clear()
+
+    def cut(self) -> None:
+        """The network is gone: nothing that is sent arrives, and nothing says so."""
+        self._deaf = True
+
+    def restore(self) -> None:
+        self._deaf = False
+        self._drop()
+
+    def close(self) -> None:
+        self.land()
+        assert self._listener is not None
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends an accept under way, which closing alone does not
+        self._listener.close()
+        self._deaf = False
+        while self._threads:
+            self._drop()
+            self._threads.pop().join()
+
+    def _run(self, what: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=what, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _drop(self) -> None:
+        for each in self._open:
+            _end(each)
+        self._open.clear()
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self._open.append(client)
+            if not self._deaf:
+                self._run(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            server = socket.create_connection(("127.0.0.1", self.upstream), 5)
+        except OSError:
+            client.close()
+            return
+        server.settimeout(None)
+        silent = threading.Event()
+        self._open.append(server)
+        self._run(self._answers, server, client, silent)
+        first = True
+        with suppress(OSError):
+            while frame := _frame(client):
+                write = not first and len(frame) >= 12 and struct.unpack(">i", frame[8:12])[0] in _WRITES
+                first = False
+                if self._deaf:
+                    continue
+                fault = self.faults.pop(0) if write and self.faults else None
+                if fault is None:
+                    server.sendall(frame)
+                    continue
+                if fault is Fault.DELAYED:
+                    self._deaf = True
+                    self._open.remove(server)
+                    self.held.append((server, frame))
+                    silent.set()
+                elif fault is Fault.LOST_ANSWER:
+                    silent.set()
+                    self._landed.clear()
+                    server.sendall(frame)
+                    self._landed.wait(10)
+                    _end(server)
+                else:
+                    _end(server)
+                break
+        _end(client)
+
+    def _answers(self, server: socket.socket, client: socket.socket, silent: threading.Event) -> None:
+        with suppress(OSError):
+            while frame := _frame(server):
+                if silent.is_set():
+                    self._landed.set()
+                    continue
+                if not self._deaf:
+                    client.sendall(frame)
+        if not self._deaf:
+            _end(client)
+
+
+def _end(sock: socket.socket) -> None:
+    """Also wakes a thread that reads from it, which closing alone does not."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()
+
+
+def _frame(sock: socket.socket) -> bytes:
+    """The next one, with its length; empty at the end."""
+    head = _exactly(sock, 4)
+    if not head:
+        return b""
+    return head + _exactly(sock, struct.unpack(">i", head)[0])
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            return b""
+        data += part
+    return data
