@@ -49,12 +49,12 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(directory: Path) -> Iterator[int]:
-    """A running server with one empty bucket; yields its port on 127.0.0.1."""
+def server(directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
+    """A running server with one empty bucket, on ``host`` (empty: on every address); yields its port."""
     data = directory / "s3"
     (data / BUCKET).mkdir(parents=True)
     port = free_port()
-    command = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
+    command = [str(versitygw()), "--port", f"{host}:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
     with (directory / "s3.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
@@ -73,10 +73,10 @@ def server(directory: Path) -> Iterator[int]:
         process.wait()
 
 
-def settings(port: int) -> dict[str, str]:
+def settings(port: int, host: str = "127.0.0.1") -> dict[str, str]:
     """Hadoop's configuration for that server."""
     return {
-        "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+        "fs.s3a.endpoint": f"http://{host}:{port}",
         "fs.s3a.endpoint.region": "us-east-1",
         "fs.s3a.access.key": KEY,
         "fs.s3a.secret.key": SECRET,

@@ -212,11 +212,11 @@ class Filesystem:
 
     def worker(self, what: str, *arguments: str) -> Popen[str]:
         command = [sys.executable, str(WORKER), what, str(self.directory), *arguments]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_path())}
         return Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True)
 
 
-def _import_path() -> Iterable[str]:
+def import_path() -> Iterable[str]:
     root = WORKER.parents[2]
     return str(root / "hooks"), str(root)
 

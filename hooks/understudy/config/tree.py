@@ -80,7 +80,7 @@ class Election(Group):
     lock: Annotated[
         str,
         Declared(
-            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; zookeeper; another one where --ha has others.",
+            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; zookeeper; s3; another one where --ha has others.",
             default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
                 default="lease",
