@@ -71,7 +71,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "lock": draw(st.sampled_from(LOCKS)),
         "rehearse": draw(st.sampled_from(["live", "synthetic", "plan", "off"])),
         "mode": mode,
-        "haStorage": draw(st.booleans()),
+        **draw(st.sampled_from([{}, {"haStorage": True}, {"haStorage": True, "deleteResultOnCommit": True}])),
         "cores": draw(st.integers(1, 8)),
         "master": draw(st.sampled_from(["spark://m:7077", "spark://m:1,n:2"])) if mode == "standalone" else "",
         "executors": executors,

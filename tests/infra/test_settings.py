@@ -50,6 +50,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("state", {"state": "suspended", "workload": "CronJob", "schedule": "@daily"}, "end with their run"),
     ("workload", {"workload": "ReplicaSet"}, "one of Deployment, StatefulSet, Job, CronJob"),
     ("schedule", {"workload": "CronJob"}, "a CronJob needs one"),
+    ("deleteResultOnCommit", {"deleteResultOnCommit": True}, "no HA storage"),
     ("schedule", {"workload": "CronJob", "schedule": "hourly"}, "five fields of cron"),
     ("schedule", {"workload": "CronJob", "schedule": "0 24 * * *"}, "five fields of cron"),
     ("schedule", {"schedule": "@hourly"}, "a Deployment has no schedule"),

@@ -34,7 +34,9 @@ def confirmed_endpoint(address: str) -> Callable[[Job], Job]:
 
     def also(job: Job) -> Job:
         leader = ComponentLeader(Token(job.token.epoch, 0), job.holder, address)
-        return replace(job, components=job.components.under(job.token.epoch, {ENDPOINT: leader} if address else {}))
+        return replace(
+            job, components=job.components.under(job.token.epoch, job.holder, {ENDPOINT: leader} if address else {})
+        )
 
     return also
 
@@ -81,6 +83,21 @@ def test_what_stands_under_an_earlier_epoch_counts_for_nothing() -> None:
         assert standing is not None
         assert "component.endpoint" in standing.entries
         assert leader_of(standing, ENDPOINT) is None
+
+    asyncio.run(run())
+
+
+def test_a_leader_of_the_same_epoch_inherits_nothing() -> None:
+    """Where a lock was restored, two replicas were granted one epoch."""
+
+    async def run() -> None:
+        documents, store = jobs()
+        await claim(store, 1, "me", "host:1")
+        standing = await documents.read(store.name)
+        assert standing is not None
+        job = replace(Job.of(standing), holder="you")
+        assert job.leader_of(ENDPOINT) is None
+        assert JobComponents("you").taken_along(job).components == Components()
 
     asyncio.run(run())
 

@@ -22,7 +22,6 @@ PODS = Unit("pods")
 FAILURES = Unit("failures")
 
 RehearsalMode = Literal["live", "synthetic", "plan", "off"]
-LockKind = Literal["file", "lease", "configmap", "multi"]
 RestartStrategy = Literal["exponential", "fixed-delay", "none"]
 
 #: A key that follows from its option, and one that takes whole seconds.
@@ -64,11 +63,24 @@ class Election(Group):
 
     panel: ClassVar[str] = "Election"
 
-    lock: Annotated[
-        Literal["", LockKind],
+    ha: Annotated[
+        str,
         Declared(
-            "The lock: file on one machine; lease, configmap or multi (both) in a cluster.",
-            default_words="lease in a pod, else file",
+            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), or those of another package.",
+            default_words="what --lock belongs to; without it, kubernetes in a pod, else filesystem",
+        ),
+    ] = ""
+    ha_address: Annotated[
+        str,
+        Declared(
+            "Where those services are, if they are neither in this cluster nor on this machine.", default_words="none"
+        ),
+    ] = ""
+    lock: Annotated[
+        str,
+        Declared(
+            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; another one where --ha has others.",
+            default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
                 default="lease",
                 choices=("lease", "configmap", "multi"),
@@ -126,6 +138,14 @@ class Storage(Group):
             default_words="nowhere",
         ),
     ] = ""
+    delete_result_on_commit: Annotated[
+        bool,
+        Declared(
+            "Delete the result of a run from HA storage once nothing of the run is left to remove. Then the run begins again if the documents are"
+            " lost.",
+            bundle=_KEY,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
