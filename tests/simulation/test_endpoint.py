@@ -11,6 +11,7 @@ from understudy.election.retrieval import ComponentLeader
 from understudy.ha.components import ENDPOINT
 from understudy.ha.job import Job
 from understudy.protocol.token import NONE, Token
+from understudy.supervisor.election import Endpoint
 
 
 def note(one: World, found: list[tuple[Token, ComponentLeader | None]], name: str) -> None:
@@ -44,3 +45,28 @@ def test_after_a_takeover_the_document_names_the_endpoint_of_the_new_leader_alon
         assert [(name, each.address) for name, each in job.components.known] == [(ENDPOINT, f"{second.holder}:8080")]
 
     world(replicas=2).run(script)
+
+
+def test_a_component_that_starts_after_the_claim_is_written_under_it_once() -> None:
+    async def script(one: World) -> None:
+        pod, _ = await leading(one)
+        assert pod.replica is not None
+        late = pod.replica._components.election("late")
+        late.start(Endpoint(late, "late:1"))
+        await until(one, lambda: one.holds.job is not None and one.holds.job.leader_of("late") is not None)
+        assert one.holds.job is not None
+        assert one.holds.job.leader_of("late") == ComponentLeader(Token(1, 0), pod.holder, "late:1")
+        assert one.holds.job.leader_of(ENDPOINT) is not None, "and the other one stays"
+
+    world().run(script)
+
+
+def test_a_write_under_a_grant_that_is_not_the_jobs_changes_nothing() -> None:
+    async def script(one: World) -> None:
+        pod, _ = await leading(one)
+        assert pod.replica is not None
+        before = one.api.documents.document(one.settings(1).names.job_document)
+        assert not await pod.replica._components._write("late", Token(7, 0), "late:1")
+        assert one.api.documents.document(one.settings(1).names.job_document) == before
+
+    world().run(script)

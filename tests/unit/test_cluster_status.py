@@ -56,7 +56,7 @@ def test_the_address_is_the_one_that_the_leader_has_confirmed() -> None:
 
         def confirmed(job: Job) -> Job:
             leaders = {ENDPOINT: ComponentLeader(Token(1, 0), holder, "confirmed:1")}
-            return replace(job, components=job.components.under(1, leaders))
+            return replace(job, components=job.components.under(1, job.holder, leaders))
 
         jobs = JobStore(documents, f"{CLUSTER}-flights", "flights", "job.py")
         await jobs.begin_attempt(1, holder, nothing_granted, Generation(), also=confirmed)

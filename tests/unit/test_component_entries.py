@@ -12,7 +12,9 @@ from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.test_components import ONE, TWO, turns
 from understudy.clock import BootClock
+from understudy.documents.model import Document
 from understudy.election.retrieval import ComponentLeader, Retrieval
+from understudy.errors import DocumentError
 from understudy.ha.components import ENDPOINT, Components
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status, leader_of
@@ -22,8 +24,8 @@ from understudy.supervisor.election import JobComponents, endpoint_address
 from understudy.supervisor.hosts import Host
 
 
-def jobs() -> tuple[MemoryDocumentStore, JobStore]:
-    store = MemoryDocumentStore(MemoryServer())
+def jobs(server: MemoryServer | None = None) -> tuple[MemoryDocumentStore, JobStore]:
+    store = MemoryDocumentStore(MemoryServer() if server is None else server)
     return store, JobStore(store, "flights-flights", "flights", "job.py")
 
 
@@ -32,7 +34,9 @@ def confirmed_endpoint(address: str) -> Callable[[Job], Job]:
 
     def also(job: Job) -> Job:
         leader = ComponentLeader(Token(job.token.epoch, 0), job.holder, address)
-        return replace(job, components=job.components.under(job.token.epoch, {ENDPOINT: leader} if address else {}))
+        return replace(
+            job, components=job.components.under(job.token.epoch, job.holder, {ENDPOINT: leader} if address else {})
+        )
 
     return also
 
@@ -79,6 +83,21 @@ def test_what_stands_under_an_earlier_epoch_counts_for_nothing() -> None:
         assert standing is not None
         assert "component.endpoint" in standing.entries
         assert leader_of(standing, ENDPOINT) is None
+
+    asyncio.run(run())
+
+
+def test_a_leader_of_the_same_epoch_inherits_nothing() -> None:
+    """Where a lock was restored, two replicas were granted one epoch."""
+
+    async def run() -> None:
+        documents, store = jobs()
+        await claim(store, 1, "me", "host:1")
+        standing = await documents.read(store.name)
+        assert standing is not None
+        job = replace(Job.of(standing), holder="you")
+        assert job.leader_of(ENDPOINT) is None
+        assert JobComponents("you").taken_along(job).components == Components()
 
     asyncio.run(run())
 
@@ -144,7 +163,7 @@ def test_an_endpoint_is_reached_at_what_it_listens_on_or_where_its_replica_is(
 # --- retrieval --------------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_hears_of_each_leader_once_and_outlives_errors_of_the_store() -> None:
+def test_a_follower_hears_of_each_leader_once() -> None:
     async def run() -> None:
         documents, store = jobs()
         await claim(store, 1, "me", "host:1")
@@ -155,6 +174,38 @@ def test_a_follower_hears_of_each_leader_once_and_outlives_errors_of_the_store()
         await turns()
         assert not following.done()
         await claim(store, 2, "you", "host:2")
+        assert await following == ComponentLeader(TWO, "you", "host:2")
+        await followed.aclose()
+
+    asyncio.run(asyncio.wait_for(run(), 30.0))
+
+
+class Failing(MemoryDocumentStore):
+    """Reads fail while ``away``; the watch goes on."""
+
+    away = False
+
+    async def read(self, name: str) -> Document | None:
+        if self.away:
+            raise DocumentError("no answer", where=name)
+        return await super().read(name)
+
+
+def test_a_follower_outlives_errors_of_the_store() -> None:
+    async def run() -> None:
+        server = MemoryServer()
+        _, store = jobs(server)
+        read = Failing(server)
+        await claim(store, 1, "me", "host:1")
+        followed = Retrieval(read, store.name, leader_of, BootClock()).follow(ENDPOINT)
+        assert await anext(followed) == ComponentLeader(ONE, "me", "host:1")
+        read.away = True
+        following = asyncio.ensure_future(anext(followed))
+        job = await claim(store, 2, "you", "host:2")
+        await turns()
+        assert not following.done()
+        read.away = False
+        await store.committed(job.token, 5.0)  # a hint
         assert await following == ComponentLeader(TWO, "you", "host:2")
         await followed.aclose()
 

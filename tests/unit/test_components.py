@@ -14,6 +14,7 @@ from understudy.clock import BootClock
 from understudy.election.commands import Grant
 from understudy.election.elector import Candidate, Elector
 from understudy.election.leader_election import LeaderElection, LeaderElectionService
+from understudy.errors import DocumentError
 from understudy.events import Event, Log
 from understudy.protocol.token import Token
 
@@ -219,6 +220,34 @@ def test_a_contender_that_never_returns_does_not_keep_the_process_from_its_end()
     assert bench.made[0].asked == ["stop", "release None"]
 
 
+@dataclass(eq=False)
+class NeverDone:
+    """A contender that does not come to the end of what it does about a loss."""
+
+    async def granted(self, token: Token) -> None:
+        del token
+
+    async def revoked(self, reason: str) -> None:
+        del reason
+        await asyncio.Event().wait()
+
+
+def test_a_contender_that_never_ends_its_part_holds_up_neither_the_others_nor_the_end() -> None:
+    async def script(bench: Bench) -> None:
+        bench.service.election("stuck").start(NeverDone())
+        _, other = bench.start("other")
+        bench.grant(1)
+        await turns()
+        bench.service.lost("gone")
+        bench.grant(2)
+        await turns()
+        assert other.heard == ["granted 1", "revoked gone", "granted 2"]
+        await asyncio.wait_for(bench.service.close(), 30.0)
+        assert bench.made[0].asked == ["stop", "release None"]
+
+    played(script)
+
+
 # --- what is confirmed ------------------------------------------------------------------------------------------------
 
 
@@ -262,3 +291,31 @@ def test_an_old_confirmation_is_dropped_and_said() -> None:
     bench = played(script)
     assert bench.written == []
     assert "confirmation-dropped" in bench.events()
+
+
+def test_a_write_that_fails_is_said_once_and_tried_again() -> None:
+    class Hasty(BootClock):
+        async def sleep(self, seconds: float) -> None:
+            del seconds
+
+    async def script(bench: Bench) -> None:
+        tries: list[str] = []
+
+        async def write(component: str, token: Token, address: str) -> bool:
+            del component, token
+            tries.append(address)
+            if len(tries) < 4:
+                raise DocumentError("no answer", where="flights-flights")
+            return True
+
+        log = Log(stream=io.StringIO(), listeners=[bench.said.append])
+        bench.service = LeaderElectionService(bench._make, write, Hasty(), log)
+        election, _ = bench.start("a")
+        bench.grant(1)
+        bench.service.claimed(1, {})
+        election.confirm(ONE, "host:1")
+        for _ in range(5):
+            await turns()
+        assert tries == ["host:1"] * 4
+
+    assert played(script).events().count("component-unwritten") == 1

@@ -44,9 +44,9 @@ class Components:
     def confirmed(self, component: str, leader: ComponentLeader) -> Self:
         return type(self)(tuple(sorted({**dict(self.known), component: leader}.items())))
 
-    def under(self, epoch: int, leaders: Mapping[str, ComponentLeader]) -> Self:
-        """As a claim under ``epoch`` leaves them: ``leaders``, and no entry of an earlier epoch."""
-        current = {name: each for name, each in self.known if each.token.epoch == epoch}
+    def under(self, epoch: int, holder: str, leaders: Mapping[str, ComponentLeader]) -> Self:
+        """As a claim of ``holder`` under ``epoch`` leaves them: ``leaders``, and none of another holder or an earlier epoch."""
+        current = {name: each for name, each in self.known if (each.token.epoch, each.holder) == (epoch, holder)}
         return type(self)(tuple(sorted({**current, **leaders}.items())))
 
     @classmethod

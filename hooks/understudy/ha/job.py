@@ -137,7 +137,9 @@ class Job:
         if component == leaders.JOB:
             return ComponentLeader(self.token, self.holder, "")
         found = self.components.leader(component)
-        return found if found is not None and found.token.epoch == self.token.epoch else None
+        if found is None or (found.token.epoch, found.holder) != (self.token.epoch, self.holder):
+            return None
+        return found
 
     def noted(self, found: Collection[Checkpoint]) -> Self:
         """With what a leader has found in its checkpoints."""

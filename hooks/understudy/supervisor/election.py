@@ -78,7 +78,7 @@ class JobComponents:
         epoch = job.token.epoch
         addresses = {} if self.service is None else self.service.confirmed(epoch)
         leaders = {name: ComponentLeader(Token(epoch, 0), self.holder, each) for name, each in addresses.items()}
-        return replace(job, components=job.components.under(epoch, leaders))
+        return replace(job, components=job.components.under(epoch, job.holder, leaders))
 
     def claimed(self, job: Job) -> None:
         if self.service is not None:
