@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.checkpoint import COMMITS, OFFSETS, SINK, Entry
 from tests.simulation.parts import SCRATCH, Desk, Gate
+from tests.simulation.saving import save
 from understudy.errors import DocumentError
 from understudy.fencing.claim import Refused, claim, standing_claim
 from understudy.protocol.claim import Claim
@@ -32,6 +33,7 @@ from understudy.protocol.messages import (
     Reclaim,
     RehearsalReport,
     Roots,
+    Save,
     Started,
     Starting,
     decode,
@@ -202,6 +204,13 @@ class SimulatedDriver:
                 self._held = ""
             case Drain(request):
                 self._drains = request
+            case Save(request):
+                saves = save(self.world, ROOT, message, lambda: self._let_go(request), self._tell)
+                self._inside(lambda: self.world.loop.create_task(saves))
+
+    def _let_go(self, request: str) -> None:
+        if self._held == request:
+            self._held = ""
 
     def _give_up(self, request: str) -> None:
         if self._held == request and self._batch_runs:

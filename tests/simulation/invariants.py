@@ -10,6 +10,7 @@ from tests.simulation.driver import SimulatedDriver
 from tests.simulation.failures import Planned
 from tests.simulation.plan import Kind
 from tests.simulation.pod import Pod
+from tests.simulation.saving import lacks
 from understudy.errors import DocumentUnreadable, InternalError, UnderstudyError
 from understudy.events import Event
 from understudy.fencing.claim import standing_claim
@@ -188,6 +189,15 @@ class Invariants:
         if job is not None and job.status is Status.FINISHED and self.world.checkpoint.ended_by is None:
             self.world.checkpoint.ended_by = job.token
             self.finished.add(job.runs.run)
+
+        if job is not None and self.world.blobs is not None:
+            self._savepoints_are_whole(job)
+
+    def _savepoints_are_whole(self, job: Job) -> None:
+        """Those that are called complete, whenever the document is written, and so for as long as the job goes on."""
+        for one in job.savepoints.known:
+            if one.complete and (lack := lacks(self.world, self.world.settings(1).cluster, job.job, one)):
+                self.broken.append(f"I8: savepoint {one.number} is called {one.state}, and is {lack}")
 
     def _status_follows(self, before: Job, job: Job) -> None:
         if Status.SUSPENDED in {before.status, job.status}:

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.simulation.loop import Process
@@ -129,6 +129,10 @@ class Troubles:
         action = world.chance.choice([Action.SUSPEND, Action.SUSPEND, Action.HAND_OVER, "pause"])
         if world.drains.random() < 0.2:
             action = Action.DRAIN
+        if world.blobs is not None and world.saves.random() < 0.5:
+            action = world.saves.choice([Action.SAVEPOINT, Action.SAVEPOINT, Action.DRAIN])
+        then = Action.SUSPEND.value if action == Action.SAVEPOINT and world.saves.random() < 0.3 else ""
+        first = action == Action.DRAIN and world.blobs is not None
         timeout = world.chance.choice([0.5, 5.0, 30.0])
         warm = world.chance.random() < 0.4
         later = world.chance.uniform(0.0, 3.0 * world.profile.lease)
@@ -138,9 +142,8 @@ class Troubles:
                 if action == "pause":
                     await world.jobs.pause("operator", world.loop.now)
                 else:
-                    await world.jobs.ask(
-                        Request(world.unique(), action, "operator", world.loop.now, timeout, warm=warm)
-                    )
+                    asked = Request(world.unique(), action, "operator", world.loop.now, timeout, warm=warm)
+                    await world.jobs.ask(replace(asked, then=then, savepoint=first))
             await asyncio.sleep(later)
             with suppress(UnderstudyError):
                 await world.jobs.resume()

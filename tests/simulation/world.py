@@ -69,6 +69,7 @@ class World:
         #: In the place of the jitter's numbers.
         self.fractions = random.Random(0)
         self.drains = random.Random(f"drains {self.plan.seed}")
+        self.saves = random.Random(f"saves {self.plan.seed}")
         storm = self.plan.kind is Kind.STORM
         self.profile: Timings = PROFILES["fast" if storm else self.chance.choice(["fast", "fast", "default"])]
         self.multi = self.plan.multi
@@ -91,7 +92,8 @@ class World:
         # Results of runs that end. A die of its own: histories without them stay what they were.
         self.blob_faults = random.Random(f"blobs {self.plan.seed}")
         self.blobs_fail = self.blob_faults.choice([0.0, 0.2, 0.6])
-        self.blobs = MemoryBlobStore(fault=self._blob_fault) if self.plan.finite else None
+        stored = self.plan.finite or (self.plan.kind is Kind.ASKED and self.saves.random() < 0.4)
+        self.blobs = MemoryBlobStore(fault=self._blob_fault) if stored else None
         self.scratch = Scratch(fault=self._blob_fault) if self.plan.finite else None
         self._settings: dict[tuple[int, int], RunSettings] = {}
         self.stuck = False  # whether takeovers wait for something that never comes
