@@ -1,4 +1,4 @@
-"""Electors on every backend, in real time: one leads, and no epoch is ever granted twice, whatever gets lost on the way."""
+"""Electors on every backend, in real time: one leads, and no epoch is ever granted twice, however much gets lost on the way."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from understudy.ha import ownership
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.generation import Generation
 from understudy.ha.job import ENTRY, RESTORE, Job, Status, content, stored_record
-from understudy.ha.requests import Action, Pause, Request, Requests, Result
+from understudy.ha.requests import Action, Pause, Request, Result
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Runs, UnderWay, named
 from understudy.protocol.token import HIGHEST, NONE, Token
 from understudy.redaction import presentable
@@ -98,7 +98,7 @@ class JobStore:
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
             leads = generation if came_up or job.token == NONE else job.generation
             led = replace(job, token=token, holder=holder, script=self._script, generation=leads)
-            led = also(replace(led, requests=_handed_over(job, holder, now)))
+            led = also(replace(led, requests=job.requests.handed_over(holder, job.holder, now)))
             match part:
                 case Joins() if job.token == NONE:
                     return replace(led, runs=Runs(run, now, int(token)))
@@ -392,13 +392,3 @@ def _saved_before(job: Job) -> str:
 
 async def _never_granted() -> int:
     return 0
-
-
-def _handed_over(job: Job, holder: str, now: float) -> Requests:
-    """The requests of ``job`` once ``holder`` leads: another leader answers the request to hand over to it."""
-    request = job.requests.under_way
-    if request is None or request.action != Action.HAND_OVER or holder == job.holder:
-        return job.requests
-    if request.to in {"", holder}:
-        return job.requests.answered(Result.DONE, f"{holder} leads", now)
-    return job.requests.answered(Result.FAILED, f"{holder} was faster, and leads", now)

@@ -105,6 +105,15 @@ class Requests:
     def is_under_way(self, request: str) -> bool:
         return self.under_way is not None and self.under_way.id == request
 
+    def handed_over(self, holder: str, former: str, now: float) -> Self:
+        """As they are once ``holder`` leads after ``former``: another leader answers the request to hand over to it."""
+        request = self.under_way
+        if request is None or request.action != Action.HAND_OVER or holder == former:
+            return self
+        if request.to in {"", holder}:
+            return self.answered(Result.DONE, f"{holder} leads", now)
+        return self.answered(Result.FAILED, f"{holder} was faster, and leads", now)
+
     def keeps_from_leading(self, holder: str, former: str) -> bool:
         """Whether replica ``holder`` must not take the lock that ``former`` held last: the job is paused.
 
