@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,6 @@ from understudy.documents.model import Conflict, Content, Unknown, Written
 from understudy.documents.s3 import S3DocumentStore
 from understudy.errors import AccessDenied, DocumentError, EnvironmentProblem, ServerUnreachable
 from understudy.s3.settings import S3Settings
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with s3.server(tmp_path_factory.mktemp("s3")) as port:
-        yield port
 
 
 @asynccontextmanager

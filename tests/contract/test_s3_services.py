@@ -7,7 +7,6 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ from understudy.ha.services import HighAvailabilityServices
 from understudy.services import registry
 from understudy.services.plugin import ServicesSettings
 from understudy.services.registry import Choice, choose
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with s3.server(tmp_path_factory.mktemp("s3")) as port:
-        yield port
 
 
 def confs(port: int, **others: str) -> list[str]:
