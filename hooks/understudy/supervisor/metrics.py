@@ -68,7 +68,9 @@ class ReplicaMetrics(Collector):
         }
         for name, (text, count) in counters.items():
             yield CounterMetricFamily(f"understudy_{name}", text, count)
-        sent = CounterMetricFamily("understudy_api_requests", "To the API server, and bytes sent.", labels=["what"])
+        sent = CounterMetricFamily(
+            "understudy_api_requests", "To the server that keeps lock and documents, and bytes sent.", labels=["what"]
+        )
         for what, count in self._requests.items():
             sent.add_metric([what], count)
         yield sent
