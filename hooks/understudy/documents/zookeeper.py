@@ -97,7 +97,8 @@ class ZooKeeperDocumentStore:
                     told = revision
                     yield document
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), _LOOK)
+                async with asyncio.timeout(_LOOK):
+                    await changed.wait()
 
     async def names(self) -> list[str]:
         """Of all documents there are, and of what else is there. Raises ``AccessDenied`` and ``ServerUnreachable``."""

@@ -121,7 +121,8 @@ class ZooKeeperConnection:
             ended = asyncio.Event()
             self._end(session, ended.set)
             with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), self.timeout)
+                async with asyncio.timeout(self.timeout):
+                    await ended.wait()
 
     def _begin(self) -> _Session:
         address = self.address
