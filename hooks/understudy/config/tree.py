@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 from understudy.config.option import BundleKey, Declared, Group, Option, Unit, options_of
+from understudy.errors import SettingsError
 
 SECONDS = Unit("seconds", "s")
 ROUNDS = Unit("rounds")
@@ -21,6 +22,7 @@ PODS = Unit("pods")
 FAILURES = Unit("failures")
 
 RehearsalMode = Literal["live", "synthetic", "plan", "off"]
+RestartStrategy = Literal["exponential", "fixed-delay", "none"]
 
 #: A key that follows from its option, and one that takes whole seconds.
 _KEY, _WHOLE = BundleKey(), BundleKey(type="integer")
@@ -136,6 +138,14 @@ class Storage(Group):
             default_words="nowhere",
         ),
     ] = ""
+    delete_result_on_commit: Annotated[
+        bool,
+        Declared(
+            "Delete the result of a run from HA storage once nothing of the run is left to remove. Then the run begins again if the documents are"
+            " lost.",
+            bundle=_KEY,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +247,23 @@ class Takeover(Group):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Group):
-    """What follows a failure."""
+    """What follows a failure.
+
+    Raises ``SettingsError``, too, for numbers that say nothing under the strategy, and for a fixed delay after which no failure would ever
+    be the last one.
+    """
 
     panel: ClassVar[str] = "Restarts"
     prefix: ClassVar[str] = "restart"
 
+    strategy: Annotated[
+        RestartStrategy,
+        Declared(
+            "What follows a failure of the leader's driver: exponential restarts it after a delay that doubles with each further failure,"
+            " fixed-delay always after the same one, and none lets the job fail.",
+            bundle=_KEY,
+        ),
+    ] = "exponential"
     attempts: Annotated[
         int,
         Declared(
@@ -257,12 +279,31 @@ class Restart(Group):
     delay: Annotated[
         float,
         Declared(
-            "Seconds before a driver is started again after its first failure; doubles with each further one, up to a minute.",
+            "Seconds before a driver is started again after its first failure; doubles with each further one, up to a minute, unless the"
+            " strategy is fixed-delay.",
             unit=SECONDS,
             above=0,
             bundle=_KEY,
         ),
     ] = 1.0
+
+    def __post_init__(self) -> None:
+        Group.__post_init__(self)
+        for option in options_of(Restart):
+            said = getattr(self, option.field)
+            if self.strategy == "none" and option.field != "strategy" and said != option.default:
+                raise SettingsError(
+                    "says nothing under the restart strategy none, with which the first failure is the last one",
+                    where=option.flag,
+                    remedy="Leave it out, or choose exponential or fixed-delay",
+                )
+        if self.strategy == "fixed-delay" and self.delay * self.attempts >= self.window:
+            raise SettingsError(
+                f"{self.attempts} restarts, each {self.delay:g} s after a failure, do not fit into the window of {self.window:g} s: failures"
+                " would be forgotten before the last one counts, and the job would be restarted for ever",
+                where="--restart-window",
+                remedy=f"Choose a window above {self.delay * self.attempts:g} s, a shorter delay or fewer attempts",
+            )
 
 
 @dataclass(frozen=True, slots=True)

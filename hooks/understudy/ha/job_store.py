@@ -89,6 +89,9 @@ class JobStore:
             if job.kept_from(run):
                 return job
             generation.check(job.generation)
+            # Before the first claim nothing but the lock knows of a grant, and it was deleted then: two replicas have the same epoch.
+            if job.token.epoch == epoch and job.holder not in {"", holder}:
+                raise LeadershipLost(f"epoch {epoch} was granted to {job.holder}, too")
             last = max(job.token, above)
             # guard: attempt-per-start
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
@@ -108,7 +111,7 @@ class JobStore:
                     led = replace(led, checkpoints=job.checkpoints.drain_ends())
                     return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs, requests=requests)
 
-        # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
+        # Our own attempts of this very epoch are our predecessors; a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, min_epoch)
 
     async def led(self, token: Token, generation: Generation) -> Job:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from understudy.blobs.model import BlobStore
 from understudy.documents.model import DocumentStore
+from understudy.ha.purge import Purge
+from understudy.protocol.names import Names
 
 
 async def _nothing_to_close() -> None:
@@ -15,7 +17,7 @@ async def _nothing_to_close() -> None:
 
 @dataclass(frozen=True, slots=True)
 class HighAvailabilityServices:
-    """The stores of one cluster id. They keep everything when they are closed.
+    """The stores of one cluster id. ``close`` keeps everything, ``close_and_cleanup`` the tombstones of documents.
 
     ``documents``: the job's and the replicas'. ``lock``: the election's record; the same store, or one of its own. ``claims``: those
     outside of the lock's server, by which a restored or deleted lock never repeats an epoch; ``None`` for files below ``--ha-dir``, which
@@ -39,3 +41,16 @@ class HighAvailabilityServices:
         """The claims of a replica's services, which are complete."""
         assert self.claims is not None, "a replica's services have claims"
         return self.claims
+
+    async def close_and_cleanup(self, names: Names) -> None:
+        """Remove the HA data of one job, and close. Not removed: checkpoints, savepoints, sinks and claims.
+
+        Raises ``RequestRefused`` where the job may still run or has savepoints, and ``DocumentError``; everything is closed in any case.
+        """
+        purge = Purge(names, self.documents, self.lock, self.blobs, self.scratch)
+        try:
+            await purge.check()
+            async for _ in purge.remove():
+                pass
+        finally:
+            await self.close()

@@ -92,7 +92,7 @@ def ha_storage(
         store = FilesystemBlobStore(Path(place if slashes else url).absolute(), request_timeout)
     elif scheme in {"s3a", "s3"} and place.partition("/")[0]:
         from understudy.blobs.s3 import S3BlobStore
-        from understudy.blobs.s3_settings import translate
+        from understudy.s3.settings import translate
         from understudy.submit import all_settings
 
         bucket, _, prefix = place.partition("/")

@@ -22,7 +22,7 @@ class RunSettings:
     ``run_id``: which run of the job this replica is for; empty for the one under way.
 
     Raises:
-        SettingsError: an id is not one, or the lease does not fit the lock.
+        SettingsError: an id is not one, the lease does not fit the lock, or an option is of no use without another.
         ScriptProblem: there is no such script.
     """
 
@@ -60,6 +60,12 @@ class RunSettings:
                 f"{self.timings.lease} s cannot be written into a Kubernetes lock, which holds whole seconds",
                 where="--timing lease",
                 remedy="Use a whole number",
+            )
+        if self.storage.delete_result_on_commit and not self.storage.ha_storage:
+            raise SettingsError(
+                "there is no HA storage to delete a result from",
+                where="--delete-result-on-commit",
+                remedy="Leave it out, or give --ha-storage, too",
             )
         if not self.script.is_file():
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
