@@ -164,7 +164,8 @@ async def refused(address: str, tmp_path: Path) -> UnderstudyError:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("", "--ha-address: it is needed to find the servers"),
+        ("", "--ha-address: --ha zookeeper needs a place. Write HOST:PORT,"),
+        ("?ca=x", "--ha-address: '' is no host:port"),
         ("127.0.0.1:no", "--ha-address: '127.0.0.1:no' is no host:port"),
         ("a:2181,,b:2181", "--ha-address: '' is no host:port"),
         ("a:2181/x//y", "--ha-address: /x//y is no path"),

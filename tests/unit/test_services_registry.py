@@ -38,6 +38,7 @@ async def clusters(settings):
 
 PLUGIN = Plugin(locks=("hook", "bolt"), connect=connect, clusters=clusters)
 TAKES_A_NAME = Plugin(locks=("lease",), connect=connect)
+NEEDS_A_PLACE = Plugin(locks=("hook",), connect=connect, address="HOST:PORT")
 LOCKLESS = Plugin(locks=(), connect=connect)
 NUMBER = 7
 """
@@ -53,6 +54,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[understudy.ha]\nshelf = shelf_services:PLUGIN\ntakes = shelf_services:TAKES_A_NAME\n"
+        "needs = shelf_services:NEEDS_A_PLACE\n"
         "lockless = shelf_services:LOCKLESS\nnumber = shelf_services:NUMBER\nbroken = shelf_services_not_there:PLUGIN\n"
         "filesystem = shelf_services:NUMBER\n"
     )
@@ -150,6 +152,12 @@ def test_a_package_that_cannot_be_imported_is_named(shelf: Path) -> None:
 def test_a_plug_in_that_is_none_is_refused(shelf: Path, name: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         registry.load(name)
+
+
+def test_services_that_need_an_address_say_how_it_looks(shelf: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--ha-address: --ha needs needs a place. Write HOST:PORT"):
+        asyncio.run(registry.connect("needs", settings(tmp_path)))
+    asyncio.run(registry.connect("needs", settings(tmp_path, "upstairs")))
 
 
 def test_a_name_that_two_packages_provide_is_refused(shelf: Path) -> None:

@@ -53,8 +53,6 @@ class ZooKeeperAddress:
 
 def parse(text: str) -> ZooKeeperAddress:
     """Reads the files that ``text`` names. Raises ``SettingsError``, which shows no password."""
-    if not text:
-        _refuse("it is needed to find the servers", _FORM)
     place, _, options = text.partition("?")
     servers, slash, path = place.partition("/")
     chroot = f"/{path.strip('/')}" if slash and path.strip("/") else ""

@@ -65,8 +65,8 @@ class Plugin:
     other, so it belongs to one plug-in: those of the built-in services are refused. ``connect`` makes services, and proves that they can be used
     before anything is written: it reads, and raises ``SettingsError`` for a wrong ``--ha-address``, ``AccessDenied`` for wrong credentials, and
     ``ServerUnreachable`` where no answer comes. Other exceptions are reported as a defect of the plug-in. ``clusters`` lists the cluster ids
-    there are, for commands without ``--cluster-id``; it raises what ``connect`` raises. ``address``: how ``--ha-address`` looks, for messages;
-    empty if there is none to give.
+    there are, for commands without ``--cluster-id``; it raises what ``connect`` raises. ``address``: how ``--ha-address``
+    looks, where it has to be given; empty where it need not be.
     """
 
     locks: tuple[str, ...]

@@ -98,6 +98,8 @@ async def connect(name: str, settings: ServicesSettings) -> HighAvailabilityServ
         DocumentError: the server does not answer, or refuses us.
     """
     plugin, where = load(name), f"--ha {name}"
+    if plugin.address and not settings.address:
+        raise SettingsError(f"{where} needs a place", where="--ha-address", remedy=f"Write {plugin.address}")
     try:
         services: object = await plugin.connect(settings)
     except UnderstudyError:
