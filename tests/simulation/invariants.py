@@ -129,7 +129,9 @@ class Invariants:
             self.broken.append(f"I9: {pod.holder} ended because of a defect: {error}")
 
     def outlives(self, pod: Pod) -> None:
-        """The grace period, after it was told to stop; no server was away for all of it."""
+        """The grace period, after it was told to stop; no server was away for all of it, and no driver hung where SIGKILL does not reach it."""
+        if any(driver.hangs for driver in pod.drivers):
+            return
         if all(line.trouble == 0.0 and not line.cut for line in pod.every_line()) and not self.world.api.down:
             self.broken.append(f"I9: {pod.holder} was told to stop, and does not come to its end")
 

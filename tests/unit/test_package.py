@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,11 +172,14 @@ def test_remedies_name_commands_options_and_targets_that_there_are() -> None:
     options = {option for each in known.values() for parameter in each.params for option in parameter.opts}
     options |= _SUBMIT_WITH_VALUE | _SUBMIT_FLAGS | {"--help"}
     targets = set(re.findall(r"^([a-z0-9-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    extras = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ].keys()
     found = list(remedies())
     assert len(found) > 80
     for where, text in found:
         assert set(re.findall(r"(?<!an )\bunderstudy ([a-z]+)\b", text)) - {"by", "with"} <= known.keys(), where
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= options, where
         assert set(re.findall(r"`make ([a-z0-9-]+)", text)) <= targets, where
-        assert set(re.findall(r"\bunderstudy(?:-spark)?\[(\w+)\]", text)) <= {"spark"}, where
+        assert set(re.findall(r"\bunderstudy(?:-spark)?\[(\w+)\]", text)) <= extras, where
         assert "understudy[" not in text, f"{where}: the distribution is called understudy-spark"
