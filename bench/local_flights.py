@@ -57,6 +57,19 @@ OPEN_SESSION = Variant("open_session", 3, fenced=True, options=("--rehearse=off"
 RESTART = Variant("restart", 1, fenced=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A script over flights: the names of its queries, its own arguments, and what Spark is told beside ``SPARK``."""
+
+    script: Path
+    queries: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+
+
+FLIGHTS = Job(SCRIPT, QUERIES)
+
+
 @dataclass(slots=True)
 class LocalFlights:
     """One variant over one directory, which ``start`` clears. ``stop`` leaves no process behind."""
@@ -65,6 +78,7 @@ class LocalFlights:
     directory: Path
     days: Sequence[Day]
     limit: int
+    job: Job = FLIGHTS
     feed: Feed = field(init=False)
     deployment: Deployment = field(init=False)
     watch: observer.CommitWatch = field(init=False)
@@ -77,14 +91,14 @@ class LocalFlights:
         self.feed = Feed(self.input, self.days, limit=self.limit)
         self.fence = FenceLog(self.ha / CLUSTER / "log")
         self.events = Events(self.logs)
-        self.watch = observer.CommitWatch(self.checkpoints, QUERIES)
+        self.watch = observer.CommitWatch(self.checkpoints, self.job.queries)
         environment = {"UNDERSTUDY_LOG": "json", "PYTHONUNBUFFERED": "1", "PYSPARK_PYTHON": sys.executable}
         environment["UNDERSTUDY_FENCE_LOGS_KEPT"] = "1000000"  # stale writes are counted in all of them at the end
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(REPOSITORY / "hooks"), os.environ.get("PYTHONPATH")])
         )
         if not self.variant.fenced:
-            environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*SPARK, "pyspark-shell"])
+            environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*SPARK, *self.job.settings, "pyspark-shell"])
         self.deployment = Deployment(self.command, self.variant.replicas, self.logs, environment)
 
     @property
@@ -114,7 +128,8 @@ class LocalFlights:
     def command(self, index: int) -> list[str]:
         """What a replica runs; the baseline is the loop a Deployment of one pod is at its best: no back-off, no pull."""
         del index
-        script = [str(SCRIPT), "--input", str(self.input), "--output", str(self.output)]
+        job = self.job
+        script = [str(job.script), "--input", str(self.input), "--output", str(self.output), *job.arguments]
         if not self.variant.fenced:
             return ["sh", "-c", f"while :; do {shlex.join([sys.executable, *script])}; done"]
         ids = ["--ha-dir", str(self.ha), "--cluster-id", CLUSTER, "--job-id", CLUSTER]
@@ -128,6 +143,7 @@ class LocalFlights:
             "1000",
             *self.variant.options,
             *SPARK,
+            *job.settings,
             *script,
         ]
 
@@ -214,7 +230,7 @@ class LocalFlights:
 
     def caught_up(self) -> bool:
         """Every day fed so far is in a committed batch of every query, and none is in flight."""
-        for query in QUERIES:
+        for query in self.job.queries:
             checkpoint = self.checkpoints / query
             if observer.in_flight(checkpoint) is not None:
                 return False

@@ -58,7 +58,15 @@ class ConfigReader:
 
     def options(self, group: type[G]) -> G:
         """A group of options of ``understudy run``, each from its key; what has none stays as it is by default."""
-        return group(**{key.option.field: self._option(key) for key in keys_of(group)})
+        keys = keys_of(group)
+        values = {key.option.field: self._option(key) for key in keys}
+        try:
+            return group(**values)
+        except SettingsError as error:  # values that do not go together
+            for key in keys:
+                if error.where == key.option.flag:
+                    raise SettingsError(error.what, where=f"understudy:{key.name}", remedy=error.remedy) from error
+            raise
 
     def _option(self, key: Key) -> Any:
         if key.choices:

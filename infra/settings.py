@@ -15,7 +15,7 @@ from infra.schema import PROJECT, complete
 from infra.validation import check
 from understudy.config.bundle import keys as option_keys
 from understudy.config.option import Group
-from understudy.config.tree import Rehearsal, Restart, SparkDefaults, Standby, Takeover
+from understudy.config.tree import Rehearsal, Restart, SparkDefaults, Standby, Storage, Takeover
 from understudy.protocol.names import Names, check_id
 
 MODES = ("application", "native", "standalone")
@@ -74,6 +74,7 @@ class Run:
     rehearsal: Rehearsal
     standby: Standby
     spark: SparkDefaults
+    storage: Storage
     termination_grace: int
     mode: str
     cores: int
@@ -86,7 +87,7 @@ class Run:
     @property
     def options(self) -> tuple[Group, ...]:
         """What replicas are told as it stands here."""
-        return (self.restart, self.takeover, self.rehearsal, self.standby, self.spark)
+        return (self.restart, self.takeover, self.rehearsal, self.standby, self.spark, self.storage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +270,7 @@ def _run(reader: ConfigReader) -> Run:
         rehearsal=reader.options(Rehearsal),
         standby=reader.options(Standby),
         spark=reader.options(SparkDefaults),
+        storage=reader.options(Storage),
         termination_grace=reader.at_least("terminationGracePeriod", 1),
         mode=reader.one_of("mode", MODES),
         cores=reader.at_least("cores", 1),

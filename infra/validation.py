@@ -114,6 +114,9 @@ def _check_run(settings: Settings) -> None:
         raise wrong("state", run.state, "a StatefulSet's documents are on its own pod's volume", remedy=remedy)
     if settings.on_volume and run.mode == "native":
         raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
+    if run.storage.delete_result_on_commit and not settings.bucket.ha:
+        rule = "there is no HA storage to delete a result from"
+        raise wrong("deleteResultOnCommit", value=True, rule=rule, remedy="Leave it out, or set haStorage to true")
     heap, limit = java_bytes(run.driver_memory) or 0, quantity(resources.memory) or 0
     needed = int(heap * 1.1) + _ON_TOP_OF_HEAP
     if limit < needed:

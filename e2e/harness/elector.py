@@ -13,7 +13,7 @@ from understudy.documents.api_server import ApiServer
 from understudy.election.commands import Grant
 from understudy.election.elector import Elector
 from understudy.events import Log
-from understudy.supervisor.backends import lock_store
+from understudy.services.kubernetes import lock_store
 
 TIMINGS = PROFILES["fast"]
 

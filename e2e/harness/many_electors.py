@@ -22,7 +22,7 @@ from understudy.documents.model import Content, Document, DocumentStore, Outcome
 from understudy.election.commands import Grant
 from understudy.election.elector import Elector
 from understudy.events import Log
-from understudy.supervisor.backends import lock_store
+from understudy.services.kubernetes import lock_store
 
 
 def say(**facts: Any) -> None:

@@ -18,6 +18,15 @@ PLANTED: dict[str, dict[str, Any]] = {
     "leases": {"metadata": {"annotations": {"e2e.understudy.dev/planted": "by hand"}}},
 }
 
+#: Prints the resident memory of the process that runs ``understudy run``, in kB: the first one's child.
+RESIDENT = """
+import pathlib
+for each in pathlib.Path("/proc").glob("[0-9]*"):
+    status = dict(line.split(":", 1) for line in (each / "status").read_text().splitlines() if ":" in line)
+    if b"understudy" in (each / "cmdline").read_bytes() and status["PPid"].strip() == "1":
+        print(status["VmRSS"].split()[0])
+"""
+
 
 def test_up_makes_replicas_that_lead_and_rehearse(bundled: Bundled) -> None:
     bundled.goes_on(0)
@@ -41,6 +50,14 @@ def test_a_killed_leader_has_a_successor(bundled: Bundled) -> None:
     bundled.wait_for(bundled.rehearsed, "a rehearsed standby", 300)
     epoch = bundled.epoch()
     assert bundled.kill("container").epoch > epoch
+
+
+def test_supervisors_stay_small_with_the_bucket_s_client_in_them(bundled: Bundled) -> None:
+    """What the page on production promises of a pod: 80 MB, beside the driver."""
+    for pod in bundled.pods():
+        command = ("exec", "-n", bundled.namespace, pod["metadata"]["name"], "--", "python3", "-c", RESIDENT)
+        kilobytes = int(bundled.cluster.kubectl(*command))
+        assert 20_000 < kilobytes < 80_000, f"{pod['metadata']['name']}: {kilobytes} kB"
 
 
 def test_the_declared_state_is_there_when_up_has_ended(bundled: Bundled, stack_under_test: Stack) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,48 +12,14 @@ import pytest
 from obstore import put_async
 
 from testkit import s3
-from tests.doubles.blobs import MemoryBlobStore
+from tests.contract.blob_backends import PATIENT, Made, bucket
 from understudy.blobs.filesystem import FilesystemBlobStore
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
-from understudy.blobs.s3 import S3BlobStore, _config
-from understudy.blobs.s3_settings import S3Settings
+from understudy.blobs.s3 import S3BlobStore
 from understudy.errors import AccessDenied, DocumentError, EnvironmentProblem, ServerUnreachable, SettingsError
-
-#: Seconds of a request that must not time out, however busy the machine is.
-PATIENT = 30.0
-
-Made = Callable[[], BlobStore]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with s3.server(tmp_path_factory.mktemp("s3")) as port:
-        yield port
-
-
-def bucket(
-    port: int, prefix: str, *, timeout: float = PATIENT, secret: str = s3.SECRET, name: str = s3.BUCKET
-) -> BlobStore:
-    settings = S3Settings(f"http://127.0.0.1:{port}", "us-east-1", path_style=True, key=s3.KEY, secret=secret)
-    return S3BlobStore(name, prefix, settings, timeout)
-
-
-@pytest.fixture(params=["memory", "filesystem", "s3"])
-def another(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
-    """Makes one more client of one and the same store."""
-    if request.param == "memory":
-        stored: dict[str, bytes] = {}
-        return lambda: MemoryBlobStore(stored)
-    if request.param == "filesystem":
-        return lambda: FilesystemBlobStore(tmp_path / "blobs", PATIENT)
-    port = request.getfixturevalue("server")
-    return lambda: bucket(port, f"/{tmp_path.name}/")
-
-
-@pytest.fixture
-def store(another: Made) -> BlobStore:
-    return another()
+from understudy.s3.client import store_config
+from understudy.s3.settings import S3Settings
 
 
 def run(script: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -281,7 +247,7 @@ class TestS3:
             store = bucket(server, f"odd-{tmp_path.name}")
             assert isinstance(store, S3BlobStore)
             for name in (".part-0.crc", "day=2026-11-26 10%3A00/part 1+2.parquet", "_temporary/0/ü"):
-                await put_async(store._store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
+                await put_async(store._at.store, f"odd-{tmp_path.name}/scratch/h/{name}", b"")
             assert await store.discard("scratch/h/") == 3
             assert await store.names("") == []
 
@@ -327,7 +293,7 @@ class TestS3:
 
     def test_a_bucket_is_a_part_of_the_hosts_name_unless_s3a_says_otherwise_or_there_are_no_such_names(self) -> None:
         def told(endpoint: str, *, path_style: bool = False) -> tuple[object, object]:
-            config = _config(S3Settings(endpoint, path_style=path_style), "b")
+            config = store_config(S3Settings(endpoint, path_style=path_style), "b")
             return config["virtual_hosted_style_request"], config.get("endpoint")
 
         assert told("https://store.example.com:9000") == (True, "https://b.store.example.com:9000")

@@ -71,7 +71,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         "lock": draw(st.sampled_from(LOCKS)),
         "rehearse": draw(st.sampled_from(["live", "synthetic", "plan", "off"])),
         "mode": mode,
-        "haStorage": draw(st.booleans()),
+        **draw(st.sampled_from([{}, {"haStorage": True}, {"haStorage": True, "deleteResultOnCommit": True}])),
         "cores": draw(st.integers(1, 8)),
         "master": draw(st.sampled_from(["spark://m:7077", "spark://m:1,n:2"])) if mode == "standalone" else "",
         "executors": executors,
@@ -109,10 +109,14 @@ def _runs(draw: st.DrawFn, *, scheduled: bool) -> dict[str, Any]:
 def _endings(draw: st.DrawFn) -> dict[str, Any]:
     """The least grace that is enough, or more."""
     patience = draw(st.integers(1, 600))
+    attempts, window = draw(st.integers(0, 99)), draw(st.integers(1, 86_400))
+    delay = draw(st.sampled_from(["1", "0.25", "60"]))
+    fits = attempts * float(delay) < window
     return {
-        "restartAttempts": draw(st.integers(0, 99)),
-        "restartWindow": draw(st.integers(1, 86_400)),
-        "restartDelay": draw(st.sampled_from(["1", "0.25", "60"])),
+        "restartStrategy": draw(st.sampled_from(["exponential", "fixed-delay"] if fits else ["exponential"])),
+        "restartAttempts": attempts,
+        "restartWindow": window,
+        "restartDelay": delay,
         "stopPatience": str(patience),
         "takeoverTimeout": draw(st.integers(1, 3600)),
         "terminationGracePeriod": max(10, 2 * patience + 8) + draw(st.integers(0, 60)),

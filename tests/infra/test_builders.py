@@ -374,6 +374,7 @@ def test_a_replica_is_told_every_option_that_a_stack_has_a_key_for(stack: Settin
     assert (told["stop_patience"], told["restart_delay"]) == (takeover.stop_patience, restart.delay)
     assert told["takeover_timeout"] == takeover.timeout
     assert (told["restart_window"], told["restart_attempts"]) == (restart.window, restart.attempts)
+    assert told["restart_strategy"] == restart.strategy
     assert (told["rehearse_rounds"], told["rehearse_every"]) == (rehearsal.rounds, rehearsal.every)
     assert (told["rehearse_rows"], told["rehearse_bytes"]) == (rehearsal.rows, rehearsal.bytes)
     assert (told["standby_max_age"], told["tune"]) == (run.standby.max_age, run.spark.tune)

@@ -37,6 +37,7 @@ class Invariants:
     world: World
     broken: list[str] = field(default_factory=list)
     epoch: int = 0
+    claimed_at: float = float("-inf")
     harmed: bool = False
     restored: bool = False
     deleted: bool = False
@@ -44,6 +45,7 @@ class Invariants:
     named: str | None = None
     job: Job | None = None
     claimants: dict[Token, SimulatedDriver] = field(default_factory=dict)
+    epochs: dict[int, Pod] = field(default_factory=dict)
     root: Claim | None = None
     suspended_at: int | None = None
     paused_at: float | None = None
@@ -82,6 +84,9 @@ class Invariants:
         other = self.claimants.setdefault(token, driver)
         if other is not driver:
             self.broken.append(f"I2: {driver.process.name} claims under {token}, as {other.process.name} did")
+        first = self.epochs.setdefault(token.epoch, driver.pod)
+        if first is not driver.pod:
+            self.broken.append(f"I2: {driver.pod.holder} claims under {token}, and {first.holder} had that epoch")
 
     def heard(self, pod: Pod, event: Event) -> None:
         match event.event:
@@ -91,11 +96,14 @@ class Invariants:
             case "acquired":
                 self._acquired(pod, int(str(event.facts["epoch"])))
             case "claimed":  # an epoch without a token may be granted again, once every document has gone
-                self.epoch = max(self.epoch, int(str(event.facts["epoch"])))
+                if (epoch := int(str(event.facts["epoch"]))) > self.epoch:
+                    self.epoch, self.claimed_at = epoch, self.world.loop.now
 
     def _acquired(self, pod: Pod, epoch: int) -> None:
         world = self.world
-        if epoch <= self.epoch:
+        # A lock that was deleted before its first holder had claimed anything may be made again meanwhile: its epoch is claimed by one of the two.
+        asked_before = epoch == self.epoch and world.loop.now - self.claimed_at < 2 * world.profile.request
+        if epoch <= self.epoch and not (asked_before and self.deleted):
             self.broken.append(f"I2: {pod.holder} acquired epoch {epoch}, and tokens were made of {self.epoch}")
         # A frozen process hears of it after the answer that was under way.
         if pod.terminating and pod.replica is not None and pod.replica.told_to_stop.is_set():
@@ -118,6 +126,11 @@ class Invariants:
             self.broken.append(f"I9: {pod.holder} stopped with {len(said)} reasons: {error}")
         if isinstance(error, InternalError) and not isinstance(error.__cause__, Planned):
             self.broken.append(f"I9: {pod.holder} ended because of a defect: {error}")
+
+    def outlives(self, pod: Pod) -> None:
+        """The grace period, after it was told to stop; no server was away for all of it."""
+        if all(line.trouble == 0.0 and not line.cut for line in pod.every_line()) and not self.world.api.down:
+            self.broken.append(f"I9: {pod.holder} was told to stop, and does not come to its end")
 
     def results_are_kept(self) -> None:
         """Once everything is calm."""

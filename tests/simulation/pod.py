@@ -196,7 +196,16 @@ class Pod:
             self.die()
             return
         handler()
-        self.world.loop.later(None, 30.0, self.die)
+        self.world.loop.later(None, 30.0, self._grace_ends)
+
+    def _grace_ends(self) -> None:
+        if (
+            self.supervisor.alive
+            and not self.supervisor.frozen
+            and self.world.loop.now - self.supervisor.thawed_at > 30.0
+        ):
+            self.world.holds.outlives(self)
+        self.die()
 
     def die(self) -> None:
         """The container's first process is gone, and the kernel kills the rest."""

@@ -15,10 +15,12 @@ from understudy.cli.main import app
 OPTIONS: list[tuple[str, Any, str]] = [
     ("--checkpoints", None, "below --ha-dir, off a cluster"),
     ("--cluster-id", None, "the script's name"),
+    ("--ha", None, "what --lock belongs to; without it, kubernetes in a pod, else filesystem"),
+    ("--ha-address", None, "none"),
     ("--ha-dir", None, "~/.local/state/understudy"),
     ("--job-id", None, "the cluster id"),
     ("--listen", None, "nowhere; in a pod [::]:8080, every address of IPv4 and IPv6"),
-    ("--lock", None, "lease in a pod, else file"),
+    ("--lock", None, "the first that --ha has: lease in a pod, else file"),
     ("--namespace", None, "the pod's own"),
     ("--profile", "default", ""),
     ("--rehearse", "live", ""),

@@ -59,6 +59,7 @@ def test_words_that_are_nothing_are_refused_by_name(words: list[str], said: str)
             "spark.submit.deployMode: the deploy mode is cluster",
         ),
         (["--timing", "lease", "job.py"], 2, "'lease' is not name=value"),
+        (["--delete-result-on-commit", "job.py"], 2, "--delete-result-on-commit: there is no HA storage"),
         (["--rehearse", "loudly", "job.py"], 2, "--rehearse: unknown mode"),
         (["--rehearse-every", "0", "job.py"], 2, "--rehearse-every: 0.0 s is not above 0"),
         (["--ha-dir", "/proc/understudy", "job.py"], 2, "/proc/understudy"),

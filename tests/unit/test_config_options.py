@@ -95,11 +95,6 @@ def test_help_names_every_timing() -> None:
         (Restart, {"attempts": -1}, "--restart-attempts: -1 is below 0. Raise it"),
         (Restart, {"delay": -1.0}, "--restart-delay: -1.0 s is not above 0. Raise it"),
         (Restart, {"window": 0.0}, "--restart-window: 0.0 s is not above 0. Raise it"),
-        (
-            Election,
-            {"lock": "spinlock"},
-            "--lock: unknown lock 'spinlock'. Choose one of file, lease, configmap, multi",
-        ),
         (Election, {"profile": "quick"}, "--profile: unknown profile 'quick'. Choose one of default, fast"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.lifecycle_table import (
@@ -52,6 +54,8 @@ COLD = State(RULES, Claiming(GRANT))
 HOLDING = State(RULES, Leading(GRANT, TOKEN, request=DRAIN), 1, 1, TOKEN, taken_up=DRAIN.id)
 DRAINING = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), 1, 1, TOKEN, taken_up=DRAIN.id)
 AGAIN = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), None, 1, TOKEN, taken_up=DRAIN.id)
+HELD_BY_A_DEAD_DRIVER = replace(HOLDING, driver=None)
+NO_DRIVER_YET = State(RULES, Leading(GRANT, TOKEN), None, 1, TOKEN)
 DIED = "TerminateAndReap Say RecordFailure"
 
 ROWS: list[tuple[State, Event | Outcome, str, str]] = [
@@ -106,6 +110,16 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "ClearExecutors StartLeader Say DrainDriver",
     ),
     (AGAIN, AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN, ROOTS), "Leading", "Say StartLeader Say DrainDriver"),
+    # the driver died while it was held, and the document said nothing yet
+    (
+        HELD_BY_A_DEAD_DRIVER,
+        AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN),
+        "Leading",
+        "Say StartLeader Say HoldDriver",
+    ),
+    (HELD_BY_A_DEAD_DRIVER, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
+    (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
+    (HOLDING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "ReclaimRoots"),
     (DRAINING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN, ROOTS), "Leading", "ReclaimRoots"),
     (
         CLAIMING,

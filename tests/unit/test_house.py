@@ -170,3 +170,9 @@ def test_ci_and_the_tools_can_be_run() -> None:
     image = [HOUSE / "hooks" / "image" / name for name in ("build", "check", "packages", "slim", "understudy-entry")]
     for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh"), *image]:
         assert os.access(script, os.X_OK), script
+
+
+def test_no_cancellation_is_lost_in_a_wait_for_something() -> None:
+    """Before Python 3.12 ``asyncio.wait_for`` takes a cancellation for a result that comes in the same turn of the loop: ``asyncio.timeout`` does not."""
+    users = [path.name for path in (HOUSE / "hooks").rglob("*.py") if "asyncio.wait_for(" in path.read_text()]
+    assert users == []

@@ -159,3 +159,16 @@ def test_a_claim_that_refuses_ours_is_told_for_what_it_is(reason: str) -> None:
     assert len({str(claimed_by_another("/x", each)).partition("(")[0] for each in get_args(Reason)}) == len(
         get_args(Reason)
     )
+
+
+def test_an_epoch_that_was_granted_twice_is_claimed_by_one_of_the_two(settings: RunSettings) -> None:
+    """The lock was deleted between a grant and its first claim, and nothing told of that epoch when the next one was chosen."""
+
+    async def run() -> None:
+        cluster = Cluster(settings)
+        first, second = cluster.pod("a"), cluster.pod("b")
+        assert await cluster.begin(first, 1) == Token(1, 1)
+        assert await cluster.begin(second, 1) == Token(2, 1)
+        assert await cluster.begin(second, 2) == Token(2, 2)
+
+    asyncio.run(run())

@@ -11,6 +11,7 @@ import pytest
 
 from understudy.errors import DocumentError, InternalError, LeadershipLost, SettingsError
 from understudy.events import Event, Log
+from understudy.supervisor import root_tasks
 from understudy.supervisor.root_tasks import RootTasks
 
 
@@ -189,5 +190,30 @@ def test_no_task_outlives_its_owner() -> None:
 
     async def run() -> None:
         await play(RootTasks(Log(stream=io.StringIO())))
+
+    asyncio.run(run())
+
+
+def test_a_task_that_takes_its_cancellation_for_a_result_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``asyncio.wait_for`` does before Python 3.12, where both come in one turn of the loop."""
+    monkeypatch.setattr(root_tasks, "_CANCEL_AGAIN", 0.01)
+    lost = []
+
+    async def watch() -> None:
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                lost.append("one")
+                if len(lost) == 3:
+                    raise
+
+    async def run() -> None:
+        tasks = RootTasks(Log(stream=io.StringIO()))
+        tasks.watch("one", watch)
+        await asyncio.sleep(0)
+        await asyncio.wait_for(tasks.close(), 30.0)
+        assert len(lost) == 3
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.blobs.s3_settings import S3Settings, translate
 from understudy.errors import SettingsError
+from understudy.s3.settings import S3Settings, translate
 
 BEFORE = "spark.hadoop.fs.s3a."
 SIMPLE = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"

@@ -13,7 +13,19 @@ import typer
 
 from understudy.cli.options import enumeration
 from understudy.cli.status import LOCKS_IN_A_CLUSTER
-from understudy.cli.where import ClusterId, Conf, Context, HaDir, HaStorage, Namespace, Stores, Where, blobs_of
+from understudy.cli.where import (
+    ClusterId,
+    Conf,
+    Context,
+    Ha,
+    HaAddress,
+    HaDir,
+    HaStorage,
+    Namespace,
+    Stores,
+    Where,
+    blobs_of,
+)
 from understudy.errors import JobNotBegun, SettingsError
 
 if TYPE_CHECKING:
@@ -21,7 +33,11 @@ if TYPE_CHECKING:
 
 Lock = Annotated[
     str,
-    typer.Option(help="The lock's kind in a cluster: lease, configmap or multi.", **enumeration(LOCKS_IN_A_CLUSTER)),
+    typer.Option(
+        help="The lock's kind in a cluster: lease, configmap or multi.",
+        show_default="lease",
+        **enumeration(LOCKS_IN_A_CLUSTER),
+    ),
 ]
 
 
@@ -31,6 +47,8 @@ def backup(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     ha_storage: HaStorage = "",
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -46,7 +64,9 @@ def backup(
 
     if file.exists():
         raise SettingsError("it is there already", where=str(file), remedy="Name another file")
-    text, told = asyncio.run(_taken(Where(ha_dir, cluster_id, namespace, context), ha_storage, conf or []))
+    text, told = asyncio.run(
+        _taken(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), ha_storage, conf or [])
+    )
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)
@@ -86,7 +106,9 @@ def restore(
     ha_dir: HaDir = None,
     namespace: Namespace = "",
     context: Context = "",
-    lock: Lock = "lease",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
+    lock: Lock = "",
     ha_storage: HaStorage = "",
     conf: Conf = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace documents that are there already.")] = False,
@@ -119,7 +141,9 @@ def restore(
     async def restored() -> list[str]:
         from understudy.ha.backup import Target, restore
 
-        async with Where(ha_dir, found.cluster, namespace, context).open_new(lock) as stores:
+        async with Where(ha_dir, found.cluster, namespace, context, ha, ha_address, tuple(conf or ())).open_new(
+            lock
+        ) as stores:
             results = _results(ha_storage, conf or [], stores, found.job)
             return await restore(found, Target(stores.documents, stores.lock, results), overwrite=overwrite)
 

@@ -12,7 +12,7 @@ import typer
 
 from understudy.cli.options import enumeration
 from understudy.cli.status import LOCKS_IN_A_CLUSTER
-from understudy.cli.where import REQUEST, ClusterId, Context, HaDir, Namespace, NoCluster, Stores, Where
+from understudy.cli.where import REQUEST, ClusterId, Context, Ha, HaAddress, HaDir, Namespace, NoCluster, Stores, Where
 from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
 from understudy.redaction import presentable
 
@@ -25,12 +25,16 @@ def doctor(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     lock: Annotated[
         str,
         typer.Option(
-            help="The lock's kind in a cluster: lease, configmap or multi.", **enumeration(LOCKS_IN_A_CLUSTER)
+            help="The lock's kind in a cluster: lease, configmap or multi.",
+            show_default="lease",
+            **enumeration(LOCKS_IN_A_CLUSTER),
         ),
-    ] = "lease",
+    ] = "",
     job_id: Annotated[
         str,
         typer.Option(help="Which job, where the documents do not say it.", show_default="the cluster id"),
@@ -54,7 +58,7 @@ def doctor(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
     report = asyncio.run(_examined(where, lock, job_id, ha_storage, conf or []))
     from understudy.doctor.finding import exit_code
 
@@ -71,17 +75,20 @@ async def _examined(where: Where, lock: str, job: str, storage: str, conf: list[
     here = _here(where, storage, [word for each in conf for word in ("--conf", each)])
     try:
         async with where.open(lock, as_named=True) as stores:
-            return await examine(_subject(stores, job, lock, here))
+            return await examine(_subject(stores, job, here))
     except NoCluster as error:
         if where.cluster_id:
             raise
         return await examine_here(here, note("documents", error.what, error.remedy))
-    except AccessDenied as error:  # only without an id: it is no right of replicas to list what there is
+    except AccessDenied as error:
+        if where.cluster_id:
+            return await examine_here(here, of_error(where.services, error))
+        # it is no right of replicas to list what there is
         raise SettingsError(
             f"which cluster ids there are may not be listed: {error.what}", where="--cluster-id", remedy="Name one"
         ) from error
     except ServerUnreachable as error:
-        return await examine_here(here, of_error("api-server", error))
+        return await examine_here(here, of_error("api-server" if where.in_kubernetes else where.services, error))
 
 
 def _here(where: Where, storage: str, submit: list[str]) -> Here:
@@ -89,14 +96,15 @@ def _here(where: Where, storage: str, submit: list[str]) -> Here:
     from understudy.supervisor.backends import ha_storage
 
     pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not where.context
-    return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, submit, REQUEST), submit)
+    return Here(where.on_this_machine or pod, pod, ha_storage(storage, submit, REQUEST), submit)
 
 
-def _subject(stores: Stores, job: str, lock: str, here: Here) -> Subject:
+def _subject(stores: Stores, job: str, here: Here) -> Subject:
     from understudy.doctor.examination import Subject
 
-    kind = "file" if stores.api is None else lock
-    return Subject(stores.cluster, job, stores.documents, stores.lock, kind, here, home=stores.home, api=stores.api)
+    return Subject(
+        stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here, home=stores.home, api=stores.api
+    )
 
 
 def _print(report: Report, code: int, *, as_json: bool) -> None:

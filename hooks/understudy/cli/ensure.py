@@ -10,7 +10,7 @@ import typer
 from understudy.cli.job_of import JobOf, check_timeout, tell_done
 from understudy.cli.requests import Wish, ask, check_answer, wait_for
 from understudy.cli.resume import Wished, let_go_on
-from understudy.cli.where import REQUEST, ClusterId, Context, HaDir, Namespace, Stores, Where
+from understudy.cli.where import REQUEST, ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import RequestFailed, RequestRefused
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def ensure(
     ] = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     timeout: Annotated[
         float, typer.Option(help="Seconds for the batch under way, or for queries to run again.")
     ] = 300.0,
@@ -52,7 +54,7 @@ def ensure(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
     job, said = asyncio.run(_ensure(where, job_id, state, timeout))
     tell_done(job, "ensure", said, as_json=as_json)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import JobOf
-from understudy.cli.where import ClusterId, Conf, Context, HaDir, Namespace, Where, blobs_of
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where, blobs_of
 from understudy.errors import JobNotBegun
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def gc(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     scratch: Annotated[
         str, typer.Option(help="The scratch of rehearsals, as understudy run was given it.", show_default="none")
     ] = "",
@@ -51,7 +53,7 @@ def gc(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
     asyncio.run(_gc(where, (ha_storage, scratch), conf or [], keep_results, remove=remove, as_json=as_json))
 
 

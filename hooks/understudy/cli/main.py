@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, doctor, ensure, gc, requests, result, resume, run, savepoints, status
+from understudy.cli import backup, doctor, ensure, gc, purge, requests, result, resume, run, savepoints, status
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -39,6 +39,7 @@ app.command("cancel")(requests.cancel)
 app.command("ensure")(ensure.ensure)
 app.command("result")(result.result)
 app.command("gc")(gc.gc)
+app.command("purge")(purge.purge)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.doctor)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout, tell_done
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import DocumentError, RequestFailed, RequestRefused, RequestUnanswered, SettingsError
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def suspend(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     timeout: Annotated[float, typer.Option(help=_HELD)] = 300.0,
     warm: Annotated[
         bool, typer.Option("--warm", help="Keep standbys rehearsed, so that the job goes on within seconds.")
@@ -54,7 +56,12 @@ def suspend(
     Exit codes: 0 the job is SUSPENDED; 2 there is no such cluster id; 7 a permission is missing; 8 the API server does not answer; 9 no
     replica has ever led the job; 10 refused, nothing was changed; 11 not in time, or withdrawn: the job runs on; 12 no leader has answered.
     """
-    _run(Where(ha_dir, cluster_id, namespace, context), Wish("suspend", timeout, warm=warm), wait=wait, as_json=as_json)
+    _run(
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Wish("suspend", timeout, warm=warm),
+        wait=wait,
+        as_json=as_json,
+    )
 
 
 def drain(
@@ -62,6 +69,8 @@ def drain(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     timeout: Annotated[float, typer.Option(help=_HELD)] = 300.0,
     savepoint: Annotated[
         bool,
@@ -84,7 +93,7 @@ def drain(
     Exit codes: as those of understudy suspend; 0 the job is FINISHED; 11 not in time, withdrawn, or no savepoint: the job runs on.
     """
     wish = Wish("drain", timeout, savepoint=savepoint)
-    _run(Where(ha_dir, cluster_id, namespace, context), wish, wait=wait, as_json=as_json)
+    _run(Where(ha_dir, cluster_id, namespace, context, ha, ha_address), wish, wait=wait, as_json=as_json)
 
 
 def cancel(
@@ -92,6 +101,8 @@ def cancel(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the answer, and half a minute more.")] = 60.0,
     wait: Wait = True,
     as_json: AsJson = False,
@@ -102,7 +113,12 @@ def cancel(
 
     Exit codes: as those of understudy suspend; 0 the job is CANCELED.
     """
-    _run(Where(ha_dir, cluster_id, namespace, context), Wish("cancel", timeout), wait=wait, as_json=as_json)
+    _run(
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Wish("cancel", timeout),
+        wait=wait,
+        as_json=as_json,
+    )
 
 
 def hand_over(
@@ -110,6 +126,8 @@ def hand_over(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     to: Annotated[
         str, typer.Option(help="The replica that shall lead, as understudy status calls it.", show_default="any")
     ] = "",
@@ -123,7 +141,12 @@ def hand_over(
 
     Exit codes: as those of understudy suspend; 0 another replica leads; 11 another one than --to took over.
     """
-    _run(Where(ha_dir, cluster_id, namespace, context), Wish("hand-over", timeout, to), wait=wait, as_json=as_json)
+    _run(
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address),
+        Wish("hand-over", timeout, to),
+        wait=wait,
+        as_json=as_json,
+    )
 
 
 def savepoint(
@@ -131,6 +154,8 @@ def savepoint(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     then: Annotated[
         str, typer.Option(help="suspend: the job is SUSPENDED at the savepoint.", show_default="it goes on")
     ] = "",
@@ -151,7 +176,7 @@ def savepoint(
         raise SettingsError(
             f"{then!r} cannot follow a savepoint", where="--then", remedy="Give suspend, or leave it out"
         )
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
     _run(where, Wish("savepoint", timeout, then=then), wait=wait, as_json=as_json)
 
 
@@ -160,6 +185,8 @@ def pause(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     as_json: AsJson = False,
 ) -> None:
     """Keep standbys from taking over, even if the leader dies, until understudy unpause. For maintenance.
@@ -169,7 +196,7 @@ def pause(
 
     Exit codes: as those of understudy suspend; 0 the job is paused.
     """
-    _pause_or_not(Where(ha_dir, cluster_id, namespace, context), "pause", as_json=as_json)
+    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address), "pause", as_json=as_json)
 
 
 def unpause(
@@ -177,13 +204,15 @@ def unpause(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     as_json: AsJson = False,
 ) -> None:
     """Let standbys take over again.
 
     Exit codes: as those of understudy suspend; 0 the job is not paused.
     """
-    _pause_or_not(Where(ha_dir, cluster_id, namespace, context), "unpause", as_json=as_json)
+    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address), "unpause", as_json=as_json)
 
 
 def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where, blobs_of
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where, blobs_of
 from understudy.errors import DocumentError, IdentityConflict, JobFailed, JobNotBegun, JobNotEnded, SettingsError
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def result(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     run_id: Annotated[str, typer.Option(help="Which run.", show_default="the last one")] = "",
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait, with --wait.")] = 3600.0,
@@ -74,7 +76,7 @@ def result(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
     if ha_storage:
         store = _results(ha_storage, conf or [], cluster_id, job_id)
         found = asyncio.run(_within(timeout if wait else 0.0, lambda: _stored(store, run_id)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout, tell_done
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import DocumentError, RequestFailed, RequestUnanswered, SettingsError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def resume(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     accept_checkpoint: AcceptCheckpoint = None,
     wait: Annotated[
         bool,
@@ -60,7 +62,7 @@ def resume(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
     wished = Wished(tuple(accept_checkpoint or ()), timeout if wait else None)
     job, said = asyncio.run(_resume(where, wished))
     tell_done(job, "resume", said, as_json=as_json)

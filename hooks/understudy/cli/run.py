@@ -131,9 +131,11 @@ def run(
 def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: tuple[str, ...]) -> RunSettings:
     """Fills in what the script and this machine decide where no option does."""
     from understudy.config.timings import timings_from
+    from understudy.services import registry
     from understudy.supervisor.settings import RunSettings
 
     job, election = config.job, config.election
+    chosen = registry.choose(election.ha, election.lock)
     cluster = job.cluster_id or _derived_id(str(script))
     return RunSettings(
         script=script,
@@ -143,7 +145,9 @@ def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: 
         job=job.job_id or cluster,
         ha_dir=(election.ha_dir or default_ha_dir()).absolute(),
         timings=timings_from(election.profile, dict(_pair(each) for each in election.timing)),
-        lock_kind=election.lock or ("lease" if os.environ.get("KUBERNETES_SERVICE_HOST") else "file"),
+        lock_kind=chosen.lock,
+        ha=chosen.name,
+        ha_address=election.ha_address,
         namespace=election.namespace,
         run_id=job.run_id,
         storage=config.storage,

@@ -15,7 +15,7 @@ import typer
 
 from understudy.cli.job_of import JobOf, tell_done
 from understudy.cli.run import default_ha_dir
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import JobNotBegun, RequestRefused, SettingsError
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def savepoints(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     as_json: AsJson = False,
 ) -> None:
     """List the savepoints of a job: number, how it was proven, when, where, and the last batch of each query in it.
@@ -51,7 +53,7 @@ def savepoints(
     import asyncio
 
     async def show() -> None:
-        async with Where(ha_dir, cluster_id, namespace, context).open() as stores:
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address).open() as stores:
             job_of = await JobOf.cluster(stores, "list the savepoints of")
             known = _job(job_of, stores).savepoints_now
             if as_json:
@@ -70,6 +72,8 @@ def dispose(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +88,7 @@ def dispose(
         from understudy.ha.saved_files import discard
         from understudy.protocol.token import HIGHEST
 
-        async with Where(ha_dir, cluster_id, namespace, context).open() as stores:
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open() as stores:
             job_of = await JobOf.cluster(stores, "dispose of")
             job = _job(job_of, stores)
             one = _numbered(job, number, stores.cluster)
@@ -114,6 +118,8 @@ def fork(
     ha_dir: HaDir = None,
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     conf: Conf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +137,7 @@ def fork(
     from understudy.protocol.names import check_id
 
     check_id(cluster_id, "--cluster-id")
-    where = Where(ha_dir, from_cluster, namespace, context)
+    where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, tuple(conf or ()))
     base = _base(where, cluster_id, checkpoints)
 
     async def copy() -> None:
@@ -140,7 +146,9 @@ def fork(
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "fork")
             one = _complete(_job(job_of, stores), from_number, stores.cluster)
-            await _refuse_used(Where(ha_dir, cluster_id, namespace, context), cluster_id)
+            await _refuse_used(
+                Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), cluster_id
+            )
             source, target = _store(one.place, conf), _store(base, conf)
             manifest = await saved_files.read_manifest(source, one, stores.cluster, job_of.jobs.job)
             _refuse_newer_spark(manifest)
@@ -222,7 +230,7 @@ def _base(where: Where, cluster: str, checkpoints: str) -> str:
     """Where queries of ``cluster`` without a checkpoint location look for theirs, by default. Raises ``SettingsError``."""
     if checkpoints:
         return checkpoints
-    if where.in_kubernetes:
+    if not where.on_this_machine:
         raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
     return str((where.ha_dir or default_ha_dir()).absolute() / cluster / "checkpoints" / cluster)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.options import enumeration
-from understudy.cli.where import ClusterId, Context, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
@@ -27,12 +27,16 @@ def status(
     cluster_id: ClusterId = "",
     namespace: Namespace = "",
     context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
     lock: Annotated[
         str,
         typer.Option(
-            help="The lock's kind in a cluster: lease, configmap or multi.", **enumeration(LOCKS_IN_A_CLUSTER)
+            help="The lock's kind in a cluster: lease, configmap or multi.",
+            show_default="lease",
+            **enumeration(LOCKS_IN_A_CLUSTER),
         ),
-    ] = "lease",
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Print repeatedly.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between two looks, with --watch.")] = 2.0,
@@ -46,7 +50,7 @@ def status(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context)
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address)
     while True:
         try:
             asyncio.run(_print(where, lock, as_json=as_json))

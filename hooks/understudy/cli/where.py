@@ -1,4 +1,4 @@
-"""Where commands other than ``run`` find a cluster id's documents: in a directory of this machine, or in a Kubernetes cluster."""
+"""Where commands other than ``run`` find a cluster id's documents: on this machine, in a Kubernetes cluster, or where ``--ha`` says."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.run import default_ha_dir
-from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
-from understudy.protocol.names import CLUSTER_LABEL, REPLICAS_LABELS, cluster_of_replicas, replicas_of
+from understudy.errors import AccessDenied, DocumentUnreadable, ServerUnreachable, SettingsError
+from understudy.protocol.names import check_id, replicas_of
+from understudy.services import registry
+from understudy.services.plugin import ServicesSettings
 
 if TYPE_CHECKING:
     from understudy.blobs.model import BlobStore
     from understudy.documents.api_server import ApiServer
-    from understudy.documents.kubernetes import KubernetesDocumentStore
     from understudy.documents.model import DocumentStore
+    from understudy.ha.services import HighAvailabilityServices
 
 #: Time-out of one request, in seconds.
 REQUEST = 5.0
-#: Labels of the document of a cluster's replicas: those of the bundle, else those of the replica that wrote it first.
-_MADE_BY_THE_BUNDLE = CLUSTER_LABEL
-_WRITTEN_BY_REPLICAS = ",".join(f"{key}={value}" for key, value in REPLICAS_LABELS.items())
 
 HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")]
 ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
@@ -38,6 +37,24 @@ Conf = Annotated[
     typer.Option(help="A setting of Spark's that says how to reach the HA storage. May be repeated."),
 ]
 Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")]
+Ha = Annotated[
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_HA",
+        show_envvar=False,
+        help="The high-availability services, as understudy run was given them.",
+        show_default="kubernetes or filesystem",
+    ),
+]
+HaAddress = Annotated[
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_HA_ADDRESS",
+        show_envvar=False,
+        help="Where those services are, as understudy run was told.",
+        show_default="none",
+    ),
+]
 
 
 class NoCluster(SettingsError):
@@ -46,55 +63,82 @@ class NoCluster(SettingsError):
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The documents of ``cluster``. ``lock`` holds its lock, ``documents`` everything else. ``place``: where they are, in words. Either ``home``,
-    the directory of the cluster id on this machine, or ``api``, the server of a Kubernetes cluster.
+    """The documents of ``cluster``. ``lock`` holds its lock, of kind ``lock_kind``, ``documents`` everything else. ``place``: where they are, in
+    words. ``home``: the directory of the cluster id, where they are on this machine; ``api``: the server, where they are in a Kubernetes cluster.
     """
 
     cluster: str
     documents: DocumentStore
     lock: DocumentStore
     place: str
+    lock_kind: str = "file"
     home: Path | None = None
     api: ApiServer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """On this machine if ``ha_dir`` is given; in a Kubernetes cluster if ``namespace`` or ``context`` is; otherwise where a replica
-    started here would look.
+    """Where ``ha`` says, if it is given. Otherwise on this machine if ``ha_dir`` is given; in a Kubernetes cluster if ``namespace`` or ``context``
+    is; else where a replica started here would look. ``conf``: settings of Spark's that say how to reach a bucket.
     """
 
     ha_dir: Path | None
     cluster_id: str
     namespace: str
     context: str
+    ha: str = ""
+    ha_address: str = ""
+    conf: tuple[str, ...] = ()
 
     @property
-    def in_kubernetes(self) -> bool:
-        """Raises ``SettingsError``."""
+    def services(self) -> str:
+        """The name of the services. Raises ``SettingsError``."""
         elsewhere = self.namespace or self.context
+        if self.ha and self.ha != "kubernetes" and elsewhere:
+            raise SettingsError(
+                f"--ha {self.ha}, and a Kubernetes cluster",
+                where="--namespace" if self.namespace else "--context",
+                remedy="Leave it out, or leave out --ha",
+            )
+        if self.ha:
+            return self.ha
+        if self.ha_address:
+            raise SettingsError(
+                "whose it is is not said", where="--ha-address", remedy="Give --ha, as to understudy run"
+            )
         if self.ha_dir and elsewhere:
             raise SettingsError(
                 "a directory of this machine, and a Kubernetes cluster",
                 where="--ha-dir",
                 remedy="Leave it out, or leave out --namespace and --context",
             )
-        return bool(elsewhere or (not self.ha_dir and os.environ.get("KUBERNETES_SERVICE_HOST")))
+        pod = not self.ha_dir and os.environ.get("KUBERNETES_SERVICE_HOST")
+        return "kubernetes" if elsewhere or pod else "filesystem"
+
+    @property
+    def in_kubernetes(self) -> bool:
+        """Raises ``SettingsError``."""
+        return self.services == "kubernetes"
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Raises ``SettingsError``."""
+        return self.services == "filesystem"
 
     @asynccontextmanager
-    async def open_new(self, lock: str = "lease") -> AsyncIterator[Stores]:
+    async def open_new(self, lock: str = "") -> AsyncIterator[Stores]:
         """Opens the named cluster, of which nothing needs to be there. Raises ``SettingsError`` where none is named."""
         if not self.cluster_id:
             raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one that the backup is of")
-        if not self.in_kubernetes:
-            yield _on_this_machine((self.ha_dir or default_ha_dir()).absolute() / self.cluster_id)
+        if self.on_this_machine:
+            yield _on_this_machine(self._told("file").ha_dir / self.cluster_id)
             return
-        async with self._reached(lock) as (documents, locks, place, api):
-            yield Stores(self.cluster_id, documents, locks, place, api=api)
+        async with self._reached(lock) as reached:
+            yield reached.stores(self.cluster_id)
 
     @asynccontextmanager
-    async def open(self, lock: str = "lease", *, as_named: bool = False) -> AsyncIterator[Stores]:
-        """Opens the one cluster there is, or the named one; ``as_named``: also where the API server does not say whether it is there.
+    async def open(self, lock: str = "", *, as_named: bool = False) -> AsyncIterator[Stores]:
+        """Opens the one cluster there is, or the named one; ``as_named``: also where the server does not say whether it is there.
 
         Raises:
             NoCluster: there is none.
@@ -107,34 +151,47 @@ class Where:
             yield found[0]
 
     @asynccontextmanager
-    async def open_all(self, lock: str = "lease", *, as_named: bool = False) -> AsyncIterator[list[Stores]]:
+    async def open_all(self, lock: str = "", *, as_named: bool = False) -> AsyncIterator[list[Stores]]:
         """Opens the named cluster, otherwise every one there is; ``as_named`` as in ``open``.
 
         Raises:
             NoCluster: there is none.
         """
-        if not self.in_kubernetes:
-            homes = _homes((self.ha_dir or default_ha_dir()).absolute(), self.cluster_id)
-            yield [_on_this_machine(home) for home in homes]
+        if self.on_this_machine:
+            yield [_on_this_machine(home) for home in _homes(self._told("file").ha_dir, self.cluster_id)]
             return
-        async with self._reached(lock) as (documents, locks, place, api):
-            clusters = await self._clusters(documents, place, as_named=as_named)
-            yield [Stores(each, documents, locks, place, api=api) for each in clusters]
+        async with self._reached(lock) as reached:
+            yield [reached.stores(each) for each in await self._clusters(reached, as_named=as_named)]
+
+    def _told(self, lock: str) -> ServicesSettings:
+        return ServicesSettings(
+            cluster=self.cluster_id,
+            lock=lock,
+            request_timeout=REQUEST,
+            ha_dir=(self.ha_dir or default_ha_dir()).absolute(),
+            address=self.ha_address,
+            namespace=self.namespace,
+            context=self.context,
+            submit=tuple(word for each in self.conf for word in ("--conf", each)),
+        )
 
     @asynccontextmanager
-    async def _reached(self, lock: str) -> AsyncIterator[tuple[KubernetesDocumentStore, DocumentStore, str, ApiServer]]:
-        from understudy.documents.api_server import ApiServer
-        from understudy.documents.kubernetes import KubernetesDocumentStore
-        from understudy.supervisor.backends import lock_store
+    async def _reached(self, lock: str) -> AsyncIterator[_Reached]:
+        if self.cluster_id:
+            check_id(self.cluster_id, "--cluster-id")
+        chosen = registry.choose(self.services, lock)
+        services = await registry.connect(chosen.name, self._told(chosen.lock))
+        try:
+            yield _Reached(services, chosen.lock)
+        finally:
+            await services.close()
 
-        async with await ApiServer.connect(REQUEST, self.namespace, self.context) as api:
-            yield KubernetesDocumentStore(api), lock_store(api, lock), f"in namespace {api.namespace}", api
-
-    async def _clusters(self, documents: KubernetesDocumentStore, place: str, *, as_named: bool) -> list[str]:
-        """Finds cluster ids by the ConfigMap of their replicas, which exists before the first replica does."""
+    async def _clusters(self, reached: _Reached, *, as_named: bool) -> list[str]:
+        """The named cluster id, if it is there, else all there are."""
+        place = reached.services.place
         if self.cluster_id:
             try:
-                there = await documents.is_there(replicas_of(self.cluster_id))
+                there = await reached.is_there(self.cluster_id)
             except (AccessDenied, ServerUnreachable):
                 if not as_named:
                     raise
@@ -142,21 +199,51 @@ class Where:
             if there:
                 return [self.cluster_id]
         try:
-            names = {*await documents.names(_MADE_BY_THE_BUNDLE), *await documents.names(_WRITTEN_BY_REPLICAS)}
+            known = await registry.clusters(self.services, self._told(reached.lock_kind))
         except AccessDenied:
             if not self.cluster_id:
                 raise
-            names = set()  # without the right to list, a mistyped id is still the likeliest reason
-        known = sorted(cluster for name in names if (cluster := cluster_of_replicas(name)) is not None)
+            known = []  # without the right to list, a mistyped id is still the likeliest reason
         if self.cluster_id or not known:
+            option = "--namespace" if self.in_kubernetes else "--ha-address"
             raise NoCluster(
                 f"no cluster {self.cluster_id!r} {place}" if self.cluster_id else f"no cluster {place}",
-                where="--cluster-id" if self.cluster_id else "--namespace",
+                where="--cluster-id" if self.cluster_id else option,
                 remedy=f"There is {', '.join(known)}"
                 if known
-                else "Give the --namespace and the --cluster-id of the job",
+                else f"Give the {option} and the --cluster-id of the job",
             )
         return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """Services that are open, with locks of ``lock_kind``."""
+
+    services: HighAvailabilityServices
+    lock_kind: str
+
+    @property
+    def api(self) -> ApiServer | None:
+        from understudy.services.kubernetes import KubernetesServices
+
+        return self.services.api if isinstance(self.services, KubernetesServices) else None
+
+    def stores(self, cluster: str) -> Stores:
+        services = self.services
+        return Stores(cluster, services.documents, services.lock, services.place, self.lock_kind, api=self.api)
+
+    async def is_there(self, cluster: str) -> bool:
+        """Whether a replica has been there; in a Kubernetes cluster, whether the object is there, be it empty. Raises what ``read`` raises."""
+        name = replicas_of(cluster)
+        if self.api is not None:
+            from understudy.documents.kubernetes import KubernetesDocumentStore
+
+            return await KubernetesDocumentStore(self.api).is_there(name)
+        try:
+            return await self.services.documents.read(name) is not None
+        except DocumentUnreadable:
+            return True
 
 
 def _on_this_machine(home: Path) -> Stores:

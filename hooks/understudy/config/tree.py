@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
 from understudy.config.option import BundleKey, Declared, Group, Option, Unit, options_of
+from understudy.errors import SettingsError
 
 SECONDS = Unit("seconds", "s")
 ROUNDS = Unit("rounds")
@@ -21,7 +22,7 @@ PODS = Unit("pods")
 FAILURES = Unit("failures")
 
 RehearsalMode = Literal["live", "synthetic", "plan", "off"]
-LockKind = Literal["file", "lease", "configmap", "multi"]
+RestartStrategy = Literal["exponential", "fixed-delay", "none"]
 
 #: A key that follows from its option, and one that takes whole seconds.
 _KEY, _WHOLE = BundleKey(), BundleKey(type="integer")
@@ -62,11 +63,24 @@ class Election(Group):
 
     panel: ClassVar[str] = "Election"
 
-    lock: Annotated[
-        Literal["", LockKind],
+    ha: Annotated[
+        str,
         Declared(
-            "The lock: file on one machine; lease, configmap or multi (both) in a cluster.",
-            default_words="lease in a pod, else file",
+            "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), or those of another package.",
+            default_words="what --lock belongs to; without it, kubernetes in a pod, else filesystem",
+        ),
+    ] = ""
+    ha_address: Annotated[
+        str,
+        Declared(
+            "Where those services are, if they are neither in this cluster nor on this machine.", default_words="none"
+        ),
+    ] = ""
+    lock: Annotated[
+        str,
+        Declared(
+            "The lock: file on one machine; lease, configmap or multi (both) in a cluster; another one where --ha has others.",
+            default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
                 default="lease",
                 choices=("lease", "configmap", "multi"),
@@ -124,6 +138,14 @@ class Storage(Group):
             default_words="nowhere",
         ),
     ] = ""
+    delete_result_on_commit: Annotated[
+        bool,
+        Declared(
+            "Delete the result of a run from HA storage once nothing of the run is left to remove. Then the run begins again if the documents are"
+            " lost.",
+            bundle=_KEY,
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +247,23 @@ class Takeover(Group):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Group):
-    """What follows a failure."""
+    """What follows a failure.
+
+    Raises ``SettingsError``, too, for numbers that say nothing under the strategy, and for a fixed delay after which no failure would ever
+    be the last one.
+    """
 
     panel: ClassVar[str] = "Restarts"
     prefix: ClassVar[str] = "restart"
 
+    strategy: Annotated[
+        RestartStrategy,
+        Declared(
+            "What follows a failure of the leader's driver: exponential restarts it after a delay that doubles with each further failure,"
+            " fixed-delay always after the same one, and none lets the job fail.",
+            bundle=_KEY,
+        ),
+    ] = "exponential"
     attempts: Annotated[
         int,
         Declared(
@@ -245,12 +279,31 @@ class Restart(Group):
     delay: Annotated[
         float,
         Declared(
-            "Seconds before a driver is started again after its first failure; doubles with each further one, up to a minute.",
+            "Seconds before a driver is started again after its first failure; doubles with each further one, up to a minute, unless the"
+            " strategy is fixed-delay.",
             unit=SECONDS,
             above=0,
             bundle=_KEY,
         ),
     ] = 1.0
+
+    def __post_init__(self) -> None:
+        Group.__post_init__(self)
+        for option in options_of(Restart):
+            said = getattr(self, option.field)
+            if self.strategy == "none" and option.field != "strategy" and said != option.default:
+                raise SettingsError(
+                    "says nothing under the restart strategy none, with which the first failure is the last one",
+                    where=option.flag,
+                    remedy="Leave it out, or choose exponential or fixed-delay",
+                )
+        if self.strategy == "fixed-delay" and self.delay * self.attempts >= self.window:
+            raise SettingsError(
+                f"{self.attempts} restarts, each {self.delay:g} s after a failure, do not fit into the window of {self.window:g} s: failures"
+                " would be forgotten before the last one counts, and the job would be restarted for ever",
+                where="--restart-window",
+                remedy=f"Choose a window above {self.delay * self.attempts:g} s, a shorter delay or fewer attempts",
+            )
 
 
 @dataclass(frozen=True, slots=True)

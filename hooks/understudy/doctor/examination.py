@@ -94,7 +94,8 @@ async def examine(subject: Subject) -> Report:
     cluster = subject.cluster
     told = await _read(subject.documents, replicas_of(cluster))
     if isinstance(told.error, ServerUnreachable):
-        return await examine_here(subject.here, of_error("api-server", told.error), cluster, subject.job or cluster)
+        server = "documents" if subject.api is None else "api-server"
+        return await examine_here(subject.here, of_error(server, told.error), cluster, subject.job or cluster)
     known = documents.bound_job(told)
     job, begun = known or (subject.job, bool(told.document))
     job = job or ("" if told.document else cluster)  # the default of --job-id, where no replica has said otherwise

@@ -97,7 +97,8 @@ class FilesystemDocumentStore:
                         told = revision
                         yield document
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(changed.wait(), _LOOK if notices.heard else _LOOK_ALONE)
+                    async with asyncio.timeout(_LOOK if notices.heard else _LOOK_ALONE):
+                        await changed.wait()
                 changed.clear()
         finally:
             notices.close()

@@ -145,7 +145,7 @@ async def restore(backup: Backup, target: Target, *, overwrite: bool) -> list[st
             where="restore",
             remedy="Restore it with --overwrite once no replica runs, or elsewhere",
         )
-    if leader := await _living_leader(target.lock, backup.names.lock):
+    if leader := await living_leader(target.lock, backup.names.lock):
         raise RequestRefused(
             f"replica {leader} leads the job", where="restore", remedy="End its replicas first; checkpoints stay"
         )
@@ -189,7 +189,7 @@ async def _standing(documents: DocumentStore, name: str) -> _Standing:
         return _Standing(shell(error, name), damaged=True)
 
 
-async def _living_leader(lock: DocumentStore, name: str) -> str:
+async def living_leader(lock: DocumentStore, name: str) -> str:
     """Who renews the lock, watched for one lease; empty for no one. A lock that cannot be read is renewed by no one."""
     with suppress(DocumentUnreadable):
         before = await lock.read(name)

@@ -16,6 +16,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import ENTRY, RESTORE, Job, Status, content, stored_record
 from understudy.ha.requests import Action, Pause, Request, Requests, Result
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Runs, UnderWay, named
+from understudy.ha.savepoint_changes import saved_before
 from understudy.protocol.token import HIGHEST, NONE, Token
 from understudy.redaction import presentable
 
@@ -89,6 +90,9 @@ class JobStore:
             if job.kept_from(run):
                 return job
             generation.check(job.generation)
+            # Before the first claim nothing but the lock knows of a grant, and it was deleted then: two replicas have the same epoch.
+            if job.token.epoch == epoch and job.holder not in {"", holder}:
+                raise LeadershipLost(f"epoch {epoch} was granted to {job.holder}, too")
             last = max(job.token, above)
             # guard: attempt-per-start
             token = Token(epoch, last.attempt + 1 if last.epoch == epoch else 1)
@@ -108,7 +112,7 @@ class JobStore:
                     led = replace(led, checkpoints=job.checkpoints.drain_ends())
                     return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs, requests=requests)
 
-        # Any attempt of this very epoch is our own predecessor; only a higher epoch has deposed us.
+        # Our own attempts of this very epoch are our predecessors; a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, min_epoch)
 
     async def led(self, token: Token, generation: Generation) -> Job:
@@ -163,7 +167,7 @@ class JobStore:
                 asked_for[Status.FINISHED] = Action.DRAIN
             undone = Result.FAILED if job.status is Status.DRAINING else Result.REFUSED
             done = asked is not None and asked.action == asked_for.get(status)
-            text = f"the job is {status}{_saved_before(job) if done else ''}"
+            text = f"the job is {status}{saved_before(job) if done else ''}"
             requests = job.requests.answered(Result.DONE if done else undone, text, now)
             over = replace(job.runs, ended=now)
             known = job.noted(found).checkpoints
@@ -374,16 +378,6 @@ class JobStore:
     def _checked(self, job: Job) -> Job:
         ownership.refuse_other_job(self.name, job.job, self.job)
         return job
-
-
-def _saved_before(job: Job) -> str:
-    """What became of the savepoint that a drain under way was to take first, in words that follow others."""
-    asked = job.requests.under_way
-    if asked is None or not asked.savepoint:
-        return ""
-    if (one := job.savepoints.of_request(asked.id)) is None:
-        return "; no savepoint was taken before, for the job has no HA storage"
-    return f"; savepoint {one.number} was taken before: {one.state}, in {one.place}"
 
 
 async def _never_granted() -> int:

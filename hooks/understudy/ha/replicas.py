@@ -138,6 +138,12 @@ class ReplicaStore:
         """Bind the cluster id to its job, for ever; another job is refused with ``IdentityConflict``."""
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
+            if document is not None and document.buried:
+                raise IdentityConflict(
+                    "the HA data of this cluster id were removed for good",
+                    where="--cluster-id",
+                    remedy="Choose another one, or delete what is left of this one where it was kept (understudy purge says where)",
+                )
             ownership.refuse_foreign(document, _CLUSTER)
             if (bound := _Bound.of(document)) is not None:
                 if bound.job != job:
@@ -190,6 +196,9 @@ class ReplicaStore:
             document = await self._store.read(self.name)
             if begins:
                 changes |= _beginning(document)
+            there = {} if document is None else document.entries
+            if all(text is None and key not in there for key, text in changes.items()):
+                return  # one that was refused has said nothing, and writes nothing as it leaves
             if await self._write(document, changes):
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")

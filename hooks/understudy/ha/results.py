@@ -19,6 +19,7 @@ from understudy.errors import DocumentUnreadable
 from understudy.ha.job import Job, Status
 from understudy.ha.runs import REMEMBERED, PastRun, Runs
 from understudy.protocol import typed
+from understudy.protocol.names import Names
 from understudy.protocol.strict_json import parse
 from understudy.protocol.token import Token
 
@@ -113,12 +114,18 @@ def as_job(results: Collection[JobResult]) -> Job:
     )
 
 
+def results_of_job(names: Names) -> str:
+    """Where all results of a job are, as a prefix."""
+    return f"{_ROOT}/{names.cluster}/{names.job}/"
+
+
 class JobResultStore:
     """The results of one job."""
 
-    def __init__(self, blobs: BlobStore, cluster: str, job: str) -> None:
-        self.blobs = blobs
-        self._below = f"{_ROOT}/{cluster}/{job}/"
+    def __init__(self, blobs: BlobStore, cluster: str, job: str, *, delete_on_commit: bool = False) -> None:
+        """``delete_on_commit``: no clean result is kept. Then nothing but the job's document knows that a run has ended."""
+        self.blobs, self._deletes = blobs, delete_on_commit
+        self._below = results_of_job(Names(cluster, job))
         self.place = f"{blobs.place}/{self._below}".rstrip("/")
 
     async def read(self, run: str, first: int = 0) -> JobResult | None:
@@ -156,8 +163,9 @@ class JobResultStore:
         return JobResult.decode(await self.blobs.create(path, result.encode()), self._where(path))
 
     async def commit(self, result: JobResult) -> None:
-        """Note that nothing of the run is left to remove."""
-        await self.blobs.create(self._path(result.run, result.first, _CLEAN), result.encode())
+        """Note that nothing of the run is left to remove. A clean result that stands there already stays."""
+        if not self._deletes:
+            await self.blobs.create(self._path(result.run, result.first, _CLEAN), result.encode())
         await self.blobs.delete(self._path(result.run, result.first, _DIRTY))
 
     async def _at(self, path: str) -> JobResult | None:

@@ -1,4 +1,4 @@
-"""Which services and which host a replica gets, by its kind of lock."""
+"""Which services a replica gets, by their name, and which host belongs to them."""
 
 from __future__ import annotations
 
@@ -6,36 +6,62 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.documents.model import DocumentStore
 from understudy.errors import ServerUnreachable, SettingsError
 from understudy.events import Log
 from understudy.ha.services import HighAvailabilityServices
-from understudy.supervisor.hosts import Host, PodIdentity, this_machine, this_pod
+from understudy.services import registry
+from understudy.services.plugin import ServicesSettings
+from understudy.supervisor.hosts import Host, PodIdentity, lone_machine, this_machine, this_pod
 from understudy.supervisor.settings import RunSettings
-
-if TYPE_CHECKING:
-    from understudy.documents.api_server import ApiServer
 
 
 async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
-    """Raises ``SettingsError``, ``DocumentError``, what ``ApiServer.connect`` raises, and ``EnvironmentProblem`` where HA storage replaces
+    """Raises ``SettingsError``, ``DocumentError``, what ``registry.connect`` raises, and ``EnvironmentProblem`` where HA storage replaces
     what was created.
     """
-    blobs = ha_storage(settings.storage.ha_storage, settings.submit, settings.timings.request)
-    scratch = None
-    if blobs is not None:
-        scratch = shared_scratch(settings, log)
-        try:
-            await probe(blobs)
-        except ServerUnreachable as error:  # it is asked again when something is to be written
-            log.say("ha-storage-away", str(error))
-    services, host = await in_a_pod(settings, log) if settings.on_kubernetes else on_one_machine(settings, log)
-    return replace(services, blobs=blobs, scratch=scratch), host
+    pod = PodIdentity.of_environment() if settings.on_kubernetes else None
+    services = await registry.connect(settings.ha, _told(settings, log))
+    try:
+        blobs = ha_storage(settings.storage.ha_storage, settings.submit, settings.timings.request)
+        scratch = None
+        if blobs is not None:
+            scratch = shared_scratch(settings, log)
+            try:
+                await probe(blobs)
+            except ServerUnreachable as error:  # it is asked again when something is to be written
+                log.say("ha-storage-away", str(error))
+        host = await _host(settings, services, pod, log)
+    except BaseException:
+        await services.close()
+        raise
+    claims = services.claims or FilesystemDocumentStore(settings.home / "floor", settings.timings.request)
+    return replace(services, claims=claims, blobs=blobs, scratch=scratch), host
+
+
+async def _host(settings: RunSettings, services: HighAvailabilityServices, pod: PodIdentity | None, log: Log) -> Host:
+    """What this replica runs on: a pod, this machine with all the others, or a machine of which the others see nothing."""
+    from understudy.services.kubernetes import KubernetesServices
+
+    if pod is not None and isinstance(services, KubernetesServices):
+        return await this_pod(settings, pod, services.api, log)
+    return this_machine(settings) if settings.share_a_disk else lone_machine(settings)
+
+
+def _told(settings: RunSettings, log: Log) -> ServicesSettings:
+    return ServicesSettings(
+        cluster=settings.cluster,
+        lock=settings.lock_kind,
+        request_timeout=settings.timings.request,
+        ha_dir=settings.ha_dir,
+        address=settings.ha_address,
+        namespace=settings.namespace,
+        submit=settings.submit,
+        log=log,
+    )
 
 
 def shared_scratch(settings: RunSettings, log: Log) -> BlobStore | None:
@@ -66,7 +92,7 @@ def ha_storage(
         store = FilesystemBlobStore(Path(place if slashes else url).absolute(), request_timeout)
     elif scheme in {"s3a", "s3"} and place.partition("/")[0]:
         from understudy.blobs.s3 import S3BlobStore
-        from understudy.blobs.s3_settings import translate
+        from understudy.s3.settings import translate
         from understudy.submit import all_settings
 
         bucket, _, prefix = place.partition("/")
@@ -83,52 +109,6 @@ def ha_storage(
 
 def on_one_machine(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
     """Documents, lock and claims are files below ``--ha-dir``. Raises ``DocumentError``."""
+    from understudy.services.filesystem import open_directory
 
-    async def close() -> None:
-        pass
-
-    request = settings.timings.request
-    documents = FilesystemDocumentStore(settings.home / "documents", request, log=log)
-    host = this_machine(settings)
-    claims = FilesystemDocumentStore(settings.home / "floor", request)
-    return HighAvailabilityServices(documents, documents, claims, {}, close), host
-
-
-async def in_a_pod(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
-    """Documents are ConfigMaps, the lock is what ``--lock`` says. The claims are the pod's own, and empty in a new one."""
-    from understudy.documents.api_server import ApiServer
-    from understudy.documents.kubernetes import KubernetesDocumentStore
-
-    pod = PodIdentity.of_environment()
-    api = await ApiServer.connect(settings.timings.request, settings.namespace)
-    try:
-        host = await this_pod(settings, pod, api, log)
-    except BaseException:
-        await api.close()
-        raise
-    services = HighAvailabilityServices(
-        documents=KubernetesDocumentStore(api, log=log),
-        lock=lock_store(api, settings.lock_kind, log),
-        claims=FilesystemDocumentStore(settings.home / "floor", settings.timings.request),
-        requests=api.sent,
-        close=api.close,
-    )
-    return services, host
-
-
-def lock_store(api: ApiServer, kind: str, log: Log | None = None) -> DocumentStore:
-    """Where locks of ``kind`` are kept: ``lease``, ``configmap`` or ``multi``. Raises ``SettingsError``."""
-    from understudy.documents.kubernetes import ConfigMapShape, KubernetesDocumentStore, LeaseShape
-    from understudy.election.multi import MultiStore
-
-    lease = KubernetesDocumentStore(api, LeaseShape(), log=log)
-    configmap = KubernetesDocumentStore(api, ConfigMapShape(), log=log)
-    match kind:
-        case "lease":
-            return lease
-        case "configmap":
-            return configmap
-        case "multi":
-            return MultiStore(configmap, lease)
-        case _:
-            raise SettingsError(f"unknown lock {kind!r}", where="--lock", remedy="Choose lease, configmap or multi")
+    return open_directory(_told(settings, log)), this_machine(settings)

@@ -310,7 +310,8 @@ class CommandExecutor:
                 self.quiesced.clear()
                 self.slot.process.send(Quiesce(patience))
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.quiesced.wait(), patience + _COMMIT)
+                    async with asyncio.timeout(patience + _COMMIT):
+                        await self.quiesced.wait()
             case EndByHandler() if self.slot.process is not None:
                 if await self.slot.process.end_by_handler(patience):
                     self.log.say("script-told", "the script's own handler of SIGTERM had its time behind a closed gate")

@@ -133,7 +133,8 @@ class DriverProcess:
         self._process.send_signal(signal.SIGTERM)
         self.send(Revoked("this replica was told to stop"))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), within)
+            async with asyncio.timeout(within):
+                await self._gone.wait()
         return True
 
     def kill_now(self, reason: str) -> None:

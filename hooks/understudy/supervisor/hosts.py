@@ -1,10 +1,12 @@
 """What a replica runs on: who it is there, and what counts as evidence of a death.
 
-*This machine*: several replicas share a directory, and the kernel says who has died. *A pod*: the kubelet says it.
+*This machine*: several replicas share a directory, and the kernel says who has died. *A pod*: the kubelet says it. *A machine on its own*: the
+others are elsewhere, no word of their deaths comes, and their leases run out.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -20,7 +22,7 @@ from understudy.documents.nonce import unique
 from understudy.errors import SettingsError
 from understudy.events import Log
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.processes import Alive
+from understudy.processes import Alive, all_gone
 from understudy.supervisor.driver_parts import DriverParts
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.native import Executors, Native
@@ -108,6 +110,36 @@ def this_machine(settings: RunSettings) -> Host:
     def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
         # a signal comes unannounced here
         return EvidenceWatch(settings.home / "alive", replicas, told.leader, told.on_leader_dead)
+
+    return Host(holder, socket.gethostname(), "", alive, evidence, close)
+
+
+class NoEvidence:
+    """Of a death on another machine there is none: a machine that cannot be reached and one that is off look the same. So every lease runs out."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    def is_dead(self, replica: Replica) -> bool:
+        """Whether ``replica`` has run below this very ``--ha-dir``, and is gone."""
+        proof = self._directory / replica.holder
+        return all_gone(proof, replica.inode, replica.boot)
+
+
+def lone_machine(settings: RunSettings) -> Host:
+    """A machine that shares nothing with the others but a server. Its own processes die with their supervisor."""
+    holder = str(uuid.uuid4())
+    alive = Alive(settings.home / "alive" / holder)
+
+    async def close() -> None:
+        alive.leave()
+
+    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
+        del replicas, told
+        return NoEvidence(settings.home / "alive")
 
     return Host(holder, socket.gethostname(), "", alive, evidence, close)
 

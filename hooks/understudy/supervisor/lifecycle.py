@@ -87,7 +87,7 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.pending_commands import still_wanted
 from understudy.supervisor.request_decisions import of_requests, suspended, take_up
-from understudy.supervisor.savepoint_decisions import SAVES, given_up
+from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
     Ended,
@@ -100,6 +100,9 @@ from understudy.supervisor.state import (
     Suspended,
     token_of,
 )
+
+#: What a request asks of a driver that runs; each one begins it again.
+_OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
@@ -217,10 +220,10 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None or (asked.action in SAVES and leads.driver is None):
+    if asked is None or (asked.action in _OF_A_DRIVER and leads.driver is None):
         return leads, commands  # the next driver takes it up
-    if asked.action in SAVES and begun.purpose is not Purpose.RECLAIM:
-        leads = replace(leads, taken_up="")
+    if asked.action in _OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
+        leads = replace(leads, taken_up="")  # the driver that had taken it up is gone
         if begun.saving:
             return given_up(leads, commands, asked)
     if asked.id == leads.taken_up:
@@ -313,9 +316,7 @@ def _after_failure(
     rules: Rules, token: Token, failures: tuple[float, ...], reason: str, now: float
 ) -> RecordEnd | FindSuccessor:
     """The leading driver died under a living supervisor: a rehearsed standby takes over, else it starts again in place."""
-    match restart.decide(
-        failures, now, attempts=rules.restart.attempts, delay=rules.restart.delay, window=rules.restart.window
-    ):
+    match restart.decide(failures, now, rules.restart):
         case restart.GiveUp(why):
             return RecordEnd(token, Status.FAILED, f"{why}; the last: {reason}")
         case restart.Restart(delay):

@@ -59,7 +59,8 @@ class EventRecorder:
         self._log.listeners.remove(self._hear)
         await asyncio.sleep(0)  # what was said last is in the queue after this
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._waiting.join(), _LAST)
+            async with asyncio.timeout(_LAST):
+                await self._waiting.join()
         self._sending.cancel()
 
     def _hear(self, event: Event) -> None:

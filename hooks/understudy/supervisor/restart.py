@@ -1,8 +1,11 @@
-"""The restart strategy: a delay that doubles, and so many attempts within a window. Pure; the counts live in the job's document."""
+"""The restart strategy: which delay, and how many attempts within a window. Pure; the counts live in the job's document."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
+
+from understudy.config.tree import Restart as Strategy
 
 #: No delay is longer, in seconds.
 LONGEST = 60.0
@@ -25,9 +28,17 @@ def backoff(failures: int, delay: float) -> float:
     return min(LONGEST, delay * 2.0 ** min(failures - 1, 30))
 
 
-def decide(failures: tuple[float, ...], now: float, *, attempts: int, delay: float, window: float) -> Restart | GiveUp:
+def decide(failures: tuple[float, ...], now: float, strategy: Strategy) -> Restart | GiveUp:
     """What follows after a failure. ``failures`` are the times of all recent ones, the last included, in seconds."""
-    recent = [at for at in failures if now - at < window]
-    if len(recent) > attempts:
-        return GiveUp(f"{len(recent)} failures within {window:.0f} s; {attempts} restarts are allowed")
-    return Restart(backoff(len(recent), delay))
+    recent = len([at for at in failures if now - at < strategy.window])
+    if strategy.strategy == "none":
+        return GiveUp("the restart strategy is none")
+    if recent > strategy.attempts:
+        return GiveUp(f"{recent} failures within {strategy.window:.0f} s; {strategy.attempts} restarts are allowed")
+    match strategy.strategy:
+        case "exponential":
+            return Restart(backoff(recent, strategy.delay))
+        case "fixed-delay":
+            return Restart(strategy.delay)
+        case _:
+            assert_never(strategy.strategy)

@@ -113,14 +113,16 @@ class Results:
                     said = str(error)
                     self.log.say(what, f"{said}. It is tried again")
             with suppress(TimeoutError):
-                await asyncio.wait_for(told_to_stop.wait(), delay)
+                async with asyncio.timeout(delay):
+                    await told_to_stop.wait()
             if told_to_stop.is_set():
                 return None
             delay = min(2 * delay, _LONGEST)
 
     async def _commit(self, standing: JobResult) -> None:
         await self.store.commit(standing)
-        self.log.say("result-recorded", f"the result is in {self.store.place}", status=standing.status)
+        kept = "was deleted, as it was asked for" if self.settings.storage.delete_result_on_commit else "is kept"
+        self.log.say("result-recorded", f"the result {kept}: {self.store.place}", status=standing.status)
 
     def watch(self, tasks: RootTasks, leads: Callable[[], Token | None]) -> None:
         """Tidy scratch that others than this machine have, under the token that ``leads`` gives while this replica leads."""
@@ -163,6 +165,7 @@ def results_of(
     """``None`` without HA storage."""
     if services.blobs is None:
         return None
-    store = JobResultStore(services.blobs, settings.cluster, settings.job)
+    deletes = settings.storage.delete_result_on_commit
+    store = JobResultStore(services.blobs, settings.cluster, settings.job, delete_on_commit=deletes)
     cleanup = Cleanup(settings.cluster, store, replicas, services.scratch)
     return Results(settings, store, jobs, replicas, cleanup, host.holder, host.after_exit is AfterExit.RESTART, log)

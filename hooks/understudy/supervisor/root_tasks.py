@@ -22,10 +22,15 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 _AGAIN = 1.0
 #: A watcher that ran for so many seconds has recovered: its next failure is said again, and is the first one.
 _RECOVERED = 60.0
+#: Seconds until a task that was cancelled and goes on is cancelled again. Before Python 3.12 ``asyncio.wait_for`` loses a cancellation that comes
+#: with its result, so the house does without it; a library may not.
+_CANCEL_AGAIN = 2.0
 
 
 class RootTasks:
-    """Not guaranteed: that a cancelled task ends at once; ``close`` returns when the last one has."""
+    """Not guaranteed: that a cancelled task ends at once; ``close`` returns when the last one has. One that has taken its cancellation for
+    something else is cancelled again.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -59,10 +64,7 @@ class RootTasks:
 
     async def close(self) -> None:
         """End every task, and return when all have ended."""
-        tasks = [*self._tasks.values(), *self._replaced]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _over(*self._tasks.values(), *self._replaced)
 
     def _keep(self, name: str, run: Coroutine[Any, Any, None]) -> None:
         if (before := self._tasks.get(name)) is not None:
@@ -104,10 +106,15 @@ class RootTasks:
         self._broken.set()
 
 
-async def _over(task: asyncio.Task[Any]) -> None:
-    if not task.done():
-        task.cancel()
-        await asyncio.wait({task})
+async def _over(*tasks: asyncio.Task[Any]) -> None:
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # it is known: else the loop says that it was never asked for
 
 
 def internal(error: BaseException, where: str) -> InternalError:

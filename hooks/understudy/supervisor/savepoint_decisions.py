@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded
 
 
-#: What may begin with a savepoint.
-SAVES = frozenset({Action.SAVEPOINT, Action.DRAIN})
-
-
 def asked_to_save(state: State, leads: Leading, request: Request, said: Say) -> Decision:
     """A leader takes it up; refused where nothing could be kept."""
     if state.rules.has_storage:
@@ -43,7 +39,7 @@ def held_to_save(state: State, leads: Leading, request: str) -> Decision:
 
 def boundary_recorded(state: State, recorded: BoundaryRecorded) -> Decision:
     match state.leadership:
-        case Leading(request=Request(id=request) as asked, saves=True) as leads:
+        case Leading(request=Request(id=request) as asked, saves=True, suspends=False, drains=False) as leads:
             if recorded.number is None:
                 said = Say("request-withdrawn", recorded.reason)
                 return state.now(leads.free()), (said, LetDriverGo())
@@ -57,7 +53,9 @@ def boundary_recorded(state: State, recorded: BoundaryRecorded) -> Decision:
 def saved(state: State, message: Saved) -> Decision:
     """The driver has copied and proven everything, or has not."""
     match state.leadership:
-        case Leading(_, token, request=Request(id=request) as asked, saves=True) as leads if request == message.request:
+        case Leading(
+            _, token, request=Request(id=request) as asked, saves=True, suspends=False, drains=False
+        ) as leads if request == message.request:
             suspend = asked.then == Action.SUSPEND and not message.problem
             drain = asked.action == Action.DRAIN and not message.problem
             go: tuple[Command, ...] = () if suspend or drain else (LetDriverGo(),)
@@ -69,7 +67,7 @@ def saved(state: State, message: Saved) -> Decision:
 
 def savepoint_recorded(state: State, recorded: SavepointRecorded) -> Decision:
     match state.leadership:
-        case Leading(saves=True) as leads:
+        case Leading(saves=True, suspends=False, drains=False) as leads:
             return state.now(leads.free()), (Say("savepoint", recorded.text),)
         case _:
             return state, ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from understudy.config.timings import Timings
-from understudy.config.tree import LockKind, Rehearsal, Restart, SparkDefaults, Standby, Storage, Takeover
+from understudy.config.tree import Rehearsal, Restart, SparkDefaults, Standby, Storage, Takeover
 from understudy.errors import ScriptProblem, SettingsError
 from understudy.ha.runs import check_run_id
 from understudy.protocol.names import Names, check_id
@@ -17,11 +17,12 @@ from understudy.protocol.names import Names, check_id
 class RunSettings:
     """One replica's settings. Groups of options are carried as they were declared, in ``config.tree``.
 
-    ``lock_kind``: ``file`` on one machine; ``lease``, ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty
-    for the pod's own. ``run_id``: which run of the job this replica is for; empty for the one under way.
+    ``ha``: the name of the high-availability services, and ``lock_kind`` one of their kinds of lock: ``file`` on one machine; ``lease``,
+    ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty for the pod's own. ``ha_address``: where other services are.
+    ``run_id``: which run of the job this replica is for; empty for the one under way.
 
     Raises:
-        SettingsError: an id is not one, or the lease does not fit the lock.
+        SettingsError: an id is not one, the lease does not fit the lock, or an option is of no use without another.
         ScriptProblem: there is no such script.
     """
 
@@ -32,7 +33,9 @@ class RunSettings:
     job: str
     ha_dir: Path
     timings: Timings
-    lock_kind: LockKind = "file"
+    lock_kind: str = "file"
+    ha: str = "filesystem"
+    ha_address: str = ""
     namespace: str = ""
     run_id: str = ""
     storage: Storage = field(default_factory=Storage)
@@ -58,18 +61,24 @@ class RunSettings:
                 where="--timing lease",
                 remedy="Use a whole number",
             )
+        if self.storage.delete_result_on_commit and not self.storage.ha_storage:
+            raise SettingsError(
+                "there is no HA storage to delete a result from",
+                where="--delete-result-on-commit",
+                remedy="Leave it out, or give --ha-storage, too",
+            )
         if not self.script.is_file():
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
 
     @property
     def on_kubernetes(self) -> bool:
         """Whether an API server keeps the lock and the documents, and each replica is a pod."""
-        return self.lock_kind != "file"
+        return self.ha == "kubernetes"
 
     @property
     def share_a_disk(self) -> bool:
         """Whether all replicas run on one machine, and so read what one of them writes to its disk."""
-        return self.lock_kind == "file"
+        return self.ha == "filesystem"
 
     @property
     def checkpoint_base(self) -> str:

@@ -124,7 +124,7 @@ class Supervisor:
         )
 
     def _make_claims(self) -> JobClaims:
-        host, stored = self._host, self._services.claims
+        host, stored = self._host, self._services.floor
         return JobClaims(
             self._settings,
             host.holder,

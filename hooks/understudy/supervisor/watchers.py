@@ -120,7 +120,8 @@ class Watchers:
         """Tell what stands in the job's document, at every look: the same may mean something else by now."""
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hinted.wait(), _LOOK_AT_JOB)
+                async with asyncio.timeout(_LOOK_AT_JOB):
+                    await self._hinted.wait()
             self._hinted.clear()
             with suppress(DocumentError):  # the elector tells of a server that does not answer
                 if (job := await self.executor.jobs.read()) is not None:

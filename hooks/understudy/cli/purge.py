@@ -1,0 +1,97 @@
+"""``understudy purge``: the HA data of a job that has ended, shown or removed for good."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from understudy.cli.backup import Lock
+from understudy.cli.where import (
+    ClusterId,
+    Conf,
+    Context,
+    Ha,
+    HaAddress,
+    HaDir,
+    HaStorage,
+    Namespace,
+    Stores,
+    Where,
+    blobs_of,
+)
+from understudy.errors import JobNotBegun, SettingsError
+
+if TYPE_CHECKING:
+    from understudy.protocol.names import Names
+
+
+def purge(
+    cluster_id: ClusterId = "",
+    ha_dir: HaDir = None,
+    namespace: Namespace = "",
+    context: Context = "",
+    ha: Ha = "",
+    ha_address: HaAddress = "",
+    lock: Lock = "",
+    ha_storage: HaStorage = "",
+    scratch: Annotated[
+        str, typer.Option(help="The scratch of rehearsals, as understudy run was given it.", show_default="none")
+    ] = "",
+    conf: Conf = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it. Without this it is only shown.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Remove the HA data of a job that has ended, for good: its documents, the results of its runs, and what was rehearsed on.
+
+    Checkpoints, sinks and the claims in them stay. The documents become tombstones, so the cluster id is used up: replicas with it are refused
+    until a person deletes what is left, which is the directory <ha-dir>/<cluster id>, or the objects (make purge).
+
+    Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
+    it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever run; 10 the job has not
+    ended, a replica leads, or there are savepoints, and nothing was changed.
+    """
+    import asyncio
+
+    if not cluster_id:
+        raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one whose HA data shall go")
+
+    async def purged() -> list[str]:
+        from understudy.ha.purge import Purge
+
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open(
+            lock
+        ) as stores:
+            storage = blobs_of(ha_storage, conf or [], "--ha-storage") if ha_storage else None
+            rehearsed = blobs_of(scratch, conf or [], "--scratch") if scratch else None
+            found = Purge(await _names(stores), stores.documents, stores.lock, storage, rehearsed)
+            await found.check()
+            return [each async for each in found.remove(dry=not remove)]
+
+    gone = asyncio.run(purged())
+    if as_json:
+        sys.stdout.write(f"{json.dumps({'cluster': cluster_id, 'removed': remove, 'what': gone})}\n")
+        return
+    for each in gone:
+        sys.stdout.write(f"{'removed' if remove else 'would remove'} {each}\n")
+    if not gone:
+        sys.stdout.write("nothing is left to remove\n")
+    elif not remove:
+        sys.stdout.write("nothing was changed; --remove removes it, for good\n")
+
+
+async def _names(stores: Stores) -> Names:
+    """Raises ``JobNotBegun``, and ``DocumentError``."""
+    from understudy.ha.replicas import ReplicaStore
+    from understudy.protocol.names import Names, replicas_of
+
+    job = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
+    if job is None:
+        raise JobNotBegun(
+            f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
+            where="--cluster-id",
+            remedy="There is nothing to remove",
+        )
+    return Names(stores.cluster, job)

@@ -1,0 +1,198 @@
+"""What an ended run leaves, on every backend of blobs: the contract of FLIP-194's store of results, and a cleanup that is killed anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.blob_backends import Made
+from understudy.blobs.model import BlobStore
+from understudy.documents.filesystem import FilesystemDocumentStore
+from understudy.errors import DocumentUnreadable
+from understudy.ha.cleanup import Cleanup
+from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.results import JobResult, JobResultStore
+from understudy.protocol.token import Token
+
+RESULT = JobResult("c", "j", "monday", "FINISHED", "the script ended", int(Token(3, 1)), int(Token(2, 1)), 10.0, 20.0)
+BELOW = "job-results/c/j/monday"
+DIRTY, CLEAN = f"{BELOW}/result_DIRTY.json", f"{BELOW}/result.json"
+#: Left by two replicas that are gone, by one that lives, and by a replica of another cluster.
+SCRATCH = ("c/dead/q0.1/state", "c/dead/q0.2/state", "c/gone/q0.0/state", "c/lives/q0.0/state", "other/dead/q0.0/state")
+
+
+class Killed(BaseException):
+    """The process is gone: no line of it is run any more."""
+
+
+@dataclass(slots=True)
+class Mortal:
+    """A client of ``store`` whose process is killed at request ``number``: before it was sent, or after it was done."""
+
+    store: BlobStore
+    number: int
+    done: bool
+    taken: int = 0
+    place: str = "a bucket"
+
+    async def read(self, name: str) -> bytes | None:
+        return await self._request(lambda: self.store.read(name))
+
+    async def create(self, name: str, data: bytes) -> bytes:
+        return await self._request(lambda: self.store.create(name, data))
+
+    async def delete(self, name: str) -> None:
+        await self._request(lambda: self.store.delete(name))
+
+    async def names(self, prefix: str) -> list[str]:
+        return await self._request(lambda: self.store.names(prefix))
+
+    async def discard(self, prefix: str) -> int:
+        return await self._request(lambda: self.store.discard(prefix))
+
+    async def close(self) -> None:
+        await self.store.close()
+
+    async def _request(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        self.taken += 1
+        if self.taken == self.number and not self.done:
+            raise Killed
+        answer = await send()
+        if self.taken == self.number:
+            raise Killed
+        return answer
+
+
+def run(script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(script())
+
+
+async def settle(blobs: BlobStore, replicas: ReplicaStore, *, deletes: bool) -> None:
+    """What a replica of an ended run does, in its order."""
+    store = JobResultStore(blobs, "c", "j", delete_on_commit=deletes)
+    standing = await store.begin(RESULT)
+    cleanup = Cleanup("c", store, replicas, blobs)
+    for each in await cleanup.find():
+        await cleanup.remove(each)
+    await store.commit(standing)
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize("done", [False, True])
+def test_a_replica_that_is_killed_at_any_request_leaves_what_the_next_one_finishes(
+    another: Made, tmp_path: Path, done: bool, deletes: bool
+) -> None:
+    async def script() -> None:
+        replicas = ReplicaStore(FilesystemDocumentStore(tmp_path / "documents", 30.0), "c-replicas")
+        await replicas.join("j")
+        await replicas.publish(Replica("lives", "standby", True, "live", 3, 0.0, "", "", 0, 1, "host", 1, "boot", 0.0))
+        left = {"c/lives/q0.0/state", "other/dead/q0.0/state", *(() if deletes else (CLEAN,))}
+        store = another()
+        for number in range(1, 30):
+            for name in SCRATCH:
+                await store.create(name, b"")
+            try:
+                await settle(Mortal(another(), number, done), replicas, deletes=deletes)
+            except Killed:
+                await settle(store, replicas, deletes=deletes)
+            else:
+                assert number > 5, "a result, a listing, two removals and a commit at least"
+                return
+            assert set(await store.names("")) == left, number
+            await store.discard(f"{BELOW}/")
+        raise AssertionError("it never came through")
+
+    run(script)
+
+
+class TestContractOfFlip194:
+    """Flink's contract, as its tests name it. What differs: an entry that is there already is no error but an answer, as any replica writes them."""
+
+    @pytest.fixture
+    def results(self, store: BlobStore) -> JobResultStore:
+        return JobResultStore(store, "c", "j")
+
+    def test_store_job_results_with_duplicate_ids_keeps_the_first(self, results: JobResultStore) -> None:
+        async def script() -> None:
+            assert await results.begin(RESULT) == RESULT
+            assert await results.begin(replace(RESULT, status="CANCELED")) == RESULT
+
+        run(script)
+
+    def test_store_dirty_entry_for_already_cleaned_job_result_changes_nothing(self, results: JobResultStore) -> None:
+        async def script() -> None:
+            await results.commit(await results.begin(RESULT))
+            assert await results.begin(replace(RESULT, status="CANCELED")) == RESULT
+            assert await results.names() == [CLEAN]
+
+        run(script)
+
+    def test_cleaning_duplicate_entry_is_no_error(self, results: JobResultStore) -> None:
+        async def script() -> None:
+            for _ in range(2):
+                await results.commit(await results.begin(RESULT))
+            assert await results.names() == [CLEAN]
+
+        run(script)
+
+    def test_has_job_result_entry_with_dirty_entry_with_clean_entry_and_with_empty_store(
+        self, results: JobResultStore
+    ) -> None:
+        async def script() -> None:
+            assert await results.read("monday") is None
+            await results.begin(RESULT)
+            assert await results.read("monday") == RESULT
+            await results.commit(RESULT)
+            assert await results.read("monday") == RESULT
+            assert await results.read("tuesday") is None
+
+        run(script)
+
+    def test_get_dirty_results_is_told_by_names(self, results: JobResultStore) -> None:
+        async def script() -> None:
+            tuesday = replace(RESULT, run="tuesday")
+            await results.commit(await results.begin(RESULT))
+            await results.begin(tuesday)
+            assert [name for name in await results.names() if name.endswith("_DIRTY.json")] == [
+                "job-results/c/j/tuesday/result_DIRTY.json"
+            ]
+
+        run(script)
+
+    def test_delete_on_commit_leaves_neither(self, store: BlobStore) -> None:
+        async def script() -> None:
+            results = JobResultStore(store, "c", "j", delete_on_commit=True)
+            await results.commit(await results.begin(RESULT))
+            assert await results.names() == []
+
+        run(script)
+
+    def test_what_was_kept_before_stays_when_results_are_deleted_on_commit(self, store: BlobStore) -> None:
+        async def script() -> None:
+            kept = JobResultStore(store, "c", "j")
+            await kept.commit(await kept.begin(RESULT))
+            results = JobResultStore(store, "c", "j", delete_on_commit=True)
+            await results.commit(await results.begin(RESULT))
+            assert await results.read("monday") == RESULT
+
+        run(script)
+
+    def test_job_result_serialization_and_deserialization(self, store: BlobStore, results: JobResultStore) -> None:
+        """Also by an older release of fields it does not know, and refused by name where the version is a later one."""
+
+        async def script() -> None:
+            body = {**json.loads(RESULT.encode()), "later": 1}
+            await store.create(CLEAN, json.dumps(body).encode())
+            assert await results.read("monday") == RESULT
+            await store.delete(CLEAN)
+            await store.create(CLEAN, json.dumps({**body, "version": 2}).encode())
+            with pytest.raises(DocumentUnreadable, match="version 2"):
+                await results.read("monday")
+
+        run(script)
