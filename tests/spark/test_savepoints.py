@@ -207,7 +207,8 @@ def test_a_leader_that_dies_in_the_middle_leaves_no_savepoint_and_the_next_one_s
 
 
 def test_a_job_that_is_drained_leaves_a_savepoint_from_before_and_a_fork_of_it_goes_on(replicas: Replicas) -> None:
-    replica = start(replicas)
+    # the quick JVM of tests does not verify classes, and one that S3A needs must not keep a local disk from being copied
+    replica = start(replicas, "--conf", "spark.driver.extraJavaOptions=-XX:+BytecodeVerificationRemote")
     feed(replicas, [1, 2])
     wait_for_rows(replicas, {1, 2}, 2)
     code, said = ask(replicas, "drain")

@@ -16,6 +16,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import ENTRY, RESTORE, Job, Status, content, stored_record
 from understudy.ha.requests import Action, Pause, Request, Result
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Runs, UnderWay, named
+from understudy.ha.savepoint_changes import saved_before
 from understudy.protocol.token import HIGHEST, NONE, Token
 from understudy.redaction import presentable
 
@@ -167,7 +168,7 @@ class JobStore:
                 asked_for[Status.FINISHED] = Action.DRAIN
             undone = Result.FAILED if job.status is Status.DRAINING else Result.REFUSED
             done = asked is not None and asked.action == asked_for.get(status)
-            text = f"the job is {status}{_saved_before(job) if done else ''}"
+            text = f"the job is {status}{saved_before(job) if done else ''}"
             requests = job.requests.answered(Result.DONE if done else undone, text, now)
             over = replace(job.runs, ended=now)
             known = job.noted(found).checkpoints
@@ -378,16 +379,6 @@ class JobStore:
     def _checked(self, job: Job) -> Job:
         ownership.refuse_other_job(self.name, job.job, self.job)
         return job
-
-
-def _saved_before(job: Job) -> str:
-    """What became of the savepoint that a drain under way was to take first, in words that follow others."""
-    asked = job.requests.under_way
-    if asked is None or not asked.savepoint:
-        return ""
-    if (one := job.savepoints.of_request(asked.id)) is None:
-        return "; no savepoint was taken before, for the job has no HA storage"
-    return f"; savepoint {one.number} was taken before: {one.state}, in {one.place}"
 
 
 async def _never_granted() -> int:

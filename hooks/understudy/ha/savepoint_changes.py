@@ -89,3 +89,13 @@ def forget(number: int) -> Change:
         return replace(job, savepoints=job.savepoints.without(number))
 
     return forgotten
+
+
+def saved_before(job: Job) -> str:
+    """What became of the savepoint that a drain under way was to take first, in words that follow others."""
+    asked = job.requests.under_way
+    if asked is None or not asked.savepoint:
+        return ""
+    if (one := job.savepoints.of_request(asked.id)) is None:
+        return "; no savepoint was taken before, for the job has no HA storage"
+    return f"; savepoint {one.number} was taken before: {one.state}, in {one.place}"

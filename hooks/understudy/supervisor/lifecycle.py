@@ -87,7 +87,7 @@ from understudy.supervisor.inputs import (
 )
 from understudy.supervisor.pending_commands import still_wanted
 from understudy.supervisor.request_decisions import of_requests, suspended, take_up
-from understudy.supervisor.savepoint_decisions import SAVES, given_up
+from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
     Ended,
@@ -100,6 +100,9 @@ from understudy.supervisor.state import (
     Suspended,
     token_of,
 )
+
+#: What a request asks of a driver that runs; each one begins it again.
+_OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
@@ -217,9 +220,9 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None or (asked.action in SAVES and leads.driver is None):
+    if asked is None or (asked.action in _OF_A_DRIVER and leads.driver is None):
         return leads, commands  # the next driver takes it up
-    if asked.action in SAVES and begun.purpose is not Purpose.RECLAIM:
+    if asked.action in _OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
         leads = replace(leads, taken_up="")  # the driver that had taken it up is gone
         if begun.saving:
             return given_up(leads, commands, asked)

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from understudy.supervisor.inputs import BoundaryRecorded, SavepointRecorded
 
 
-#: What may begin with a savepoint.
-SAVES = frozenset({Action.SAVEPOINT, Action.DRAIN})
-
-
 def asked_to_save(state: State, leads: Leading, request: Request, said: Say) -> Decision:
     """A leader takes it up; refused where nothing could be kept."""
     if state.rules.has_storage:
@@ -71,7 +67,7 @@ def saved(state: State, message: Saved) -> Decision:
 
 def savepoint_recorded(state: State, recorded: SavepointRecorded) -> Decision:
     match state.leadership:
-        case Leading(saves=True) as leads:
+        case Leading(saves=True, suspends=False, drains=False) as leads:
             return state.now(leads.free()), (Say("savepoint", recorded.text),)
         case _:
             return state, ()

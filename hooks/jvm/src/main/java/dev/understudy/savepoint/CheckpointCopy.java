@@ -26,6 +26,7 @@ import org.apache.hadoop.fs.Path;
  */
 public final class CheckpointCopy {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem";
 
   private CheckpointCopy() {}
 
@@ -110,7 +111,22 @@ public final class CheckpointCopy {
       FileSystem source, CheckpointFiles files, FileSystem goal, Path to, long withinMillis)
       throws IOException {
     Set<String> needed = files.needed();
-    StoreCopy store = StoreCopy.within(source, goal);
+    StoreCopy store = null;
+    if (source.getClass().getName().equals(S3A) && source.getUri().equals(goal.getUri())) {
+      store = StoreCopy.within(source);
+    }
+    return new FileList(copied(source, files, goal, to, withinMillis, store, needed));
+  }
+
+  private static List<FileList.Entry> copied(
+      FileSystem source,
+      CheckpointFiles files,
+      FileSystem goal,
+      Path to,
+      long withinMillis,
+      StoreCopy store,
+      Set<String> needed)
+      throws IOException {
     List<FileList.Entry> entries =
         Parallel.each(
             files.names(),
@@ -130,7 +146,7 @@ public final class CheckpointCopy {
             });
     List<FileList.Entry> copied = new ArrayList<>(entries);
     copied.removeIf(Objects::isNull);
-    return new FileList(copied);
+    return copied;
   }
 
   /** On a local disk without Hadoop's checksums: the list has better ones. */

@@ -24,7 +24,6 @@ final class StoreCopy {
   /** More than that S3 copies in parts only. Spark's files are hardly ever as large. */
   private static final long LARGEST = 5L << 30;
 
-  private static final String S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem";
   private static final Logger LOG = LoggerFactory.getLogger(StoreCopy.class);
 
   private final S3AFileSystem files;
@@ -36,14 +35,15 @@ final class StoreCopy {
     this.client = files.getS3AInternals().getAmazonS3Client("savepoint");
   }
 
-  /** Null where files have to be streamed: between two stores, or where the client encrypts. */
-  static StoreCopy within(FileSystem source, FileSystem goal) {
-    // by name first: hadoop-aws is not on every class path, and then nothing of S3A may be touched
-    if (!source.getClass().getName().equals(S3A) || !source.getUri().equals(goal.getUri())) {
-      return null;
-    }
-    S3AFileSystem files = (S3AFileSystem) source;
-    // the length that such an object has in the store is not the one that is read
+  /**
+   * Null where files have to be streamed: the client encrypts, so the length that an object has in
+   * the store is not the one that is read.
+   *
+   * @param bucket of S3A. Without hadoop-aws and the SDK on the class path this class must not even
+   *     be verified, so the caller asks which one it is
+   */
+  static StoreCopy within(FileSystem bucket) {
+    S3AFileSystem files = (S3AFileSystem) bucket;
     return files.isCSEEnabled() ? null : new StoreCopy(files);
   }
 
