@@ -179,7 +179,7 @@ MUTANTS: tuple[Mutant, ...] = (
     _mutant(
         "a leader's driver is not a standby's that starts late",
         ("one-driver", Instead("case StandbyStartDue(low_priority, because), _ if state.driver is None:")),
-        by=2072,
+        by=2883,
     ),
     # tokens and documents
     _mutant(
