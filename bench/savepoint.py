@@ -173,7 +173,8 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]], size: int) -> dict
     ]
     return {
         "title": "A savepoint of much state",
-        "about": f"One query with {size / 1e9:.2f} GB of rows as its state in RocksDB, without changelog, that are read before.",
+        "about": f"One query with {size / 1e9:.2f} GB of rows as its state in RocksDB, without changelog, that are read before."
+        " The bucket is the S3 server of the tests, which copies every byte on the same disk, behind a proxy that counts.",
         "command": "python -m bench.savepoint",
         **reports.provenance(),
         "trials": f"{min(map(len, found.values()))} per cell",

@@ -204,10 +204,10 @@ class S3Proxy:
         closing = closing[:-4] + b"\r\nConnection: close\r\n\r\n"
         with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
             server.sendall(closing + body)
-            answer = b""
+            answer = bytearray()  # which does not copy all of it for each part
             while part := server.recv(65536):
                 answer += part
-        return answer
+        return bytes(answer)
 
 
 def _answer(status: int, fields: bytes = b"") -> bytes:
@@ -226,9 +226,10 @@ def _request(client: socket.socket) -> tuple[bytes, bytes]:
     if b"100-continue" in fields.get(b"expect", b""):
         client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
     length = int(fields.get(b"content-length", b"0"))
-    while len(body) < length:
+    whole = bytearray(body)
+    while len(whole) < length:
         part = client.recv(65536)
         if not part:
             break
-        body += part
-    return head + b"\r\n\r\n", body
+        whole += part
+    return head + b"\r\n\r\n", bytes(whole)

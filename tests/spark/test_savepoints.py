@@ -228,3 +228,21 @@ def test_into_the_sink_of_the_first_job_a_fork_is_refused(replicas: Replicas) ->
     assert ask(replicas, "savepoint")[0] == 0
     assert replicas.ask("fork", "--from", "1", "--cluster-id", "copy", "--from-cluster", "job")[0] == 0
     assert start(replicas, cluster="copy").wait(PATIENCE) == 5
+
+
+@pytest.mark.long
+def test_a_script_with_another_query_does_not_go_on_from_a_fork(replicas: Replicas) -> None:
+    start(replicas)
+    feed(replicas, [1])
+    wait_for_rows(replicas, {1}, 1)
+    assert ask(replicas, "savepoint")[0] == 0
+    assert replicas.ask("fork", "--from", "1", "--cluster-id", "copy", "--from-cluster", "job")[0] == 0
+    by_length = 'rows.selectExpr("value", "length(value) AS n").dropDuplicates(["n"]).select("value")'
+    other = SCRIPT.replace('rows.dropDuplicates(["value"])', by_length)
+    assert other != SCRIPT
+    (replicas.home / "job.py").write_text(other)
+    feed(replicas, [2, 33])
+    options = ("--restart-attempts", "1", "--conf", "spark.test.out=other")
+    assert start(replicas, *options, cluster="copy").wait(PATIENCE) != 0
+    assert "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE" in replicas.logs()
+    assert not replicas.rows("other")
