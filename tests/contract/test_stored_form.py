@@ -7,7 +7,7 @@ import io
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testkit.faults import Fault
@@ -177,7 +177,7 @@ def test_a_watcher_waits_for_better_days_while_nothing_can_be_understood(backend
     asyncio.run(run())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(moves=st.lists(st.tuples(st.integers(0, CLIENTS - 1), st.sampled_from(MOVES)), max_size=25))
 @pytest.mark.parametrize("kind", BACKENDS)
 def test_all_clients_see_one_history(

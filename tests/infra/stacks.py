@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from infra.manifests.base import Manifest
@@ -13,7 +13,7 @@ from infra.manifests.object_store import endpoint_of
 from infra.settings import LOCKS, MODES, PULLS, STATES, WORKLOADS, Settings
 
 #: A stack has many keys, and drawing them all takes a while.
-patient = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=30)
 
 
 def everything(stack: Settings) -> list[Manifest]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from testkit.faults import Fault
@@ -281,7 +281,7 @@ TOKENS = st.builds(Token, st.integers(0, 3), st.integers(0, 2))
 CLAIMS = st.lists(st.builds(newer, epoch=st.integers(1, 4), holder=st.sampled_from("abc")), max_size=12)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(CLAIMS, st.lists(st.sampled_from([None, *Fault]), max_size=8))
 def test_the_token_that_stands_never_falls_and_belongs_to_one_holder(
     claims: list[Claim], faults: list[Fault | None]

@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.documents import codec, record
@@ -15,7 +15,7 @@ from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
 from understudy.errors import DocumentUnreadable
 
-patient = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=50)
 
 VALUES: st.SearchStrategy[object] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -43,20 +43,20 @@ _GRANTS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(_GRANTS)
 def test_a_grant_is_read_as_it_was_written(grant: GrantEntry) -> None:
     assert decode_grant(grant.encode()) == grant
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.text(max_size=200))
 def test_no_text_that_is_not_a_grant_makes_a_lock_free(text: str) -> None:
     assert isinstance(lock_state_of(document(text, leader())), Corrupt)
     assert isinstance(lock_state_of(document(text)), Corrupt)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     st.fixed_dictionaries(
         {},
