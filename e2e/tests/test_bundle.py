@@ -53,7 +53,8 @@ def test_a_killed_leader_has_a_successor(bundled: Bundled) -> None:
 
 
 def test_supervisors_stay_small_with_the_bucket_s_client_in_them(bundled: Bundled) -> None:
-    """What the page on production promises of a pod: 80 MB, beside the driver."""
+    """At most 80 MB in a pod, beside the driver."""
+    bundled.wait_for(bundled.rehearsed, "a rehearsed standby, so that no container is just starting", 300)
     for pod in bundled.pods():
         command = ("exec", "-n", bundled.namespace, pod["metadata"]["name"], "--", "python3", "-c", RESIDENT)
         kilobytes = int(bundled.cluster.kubectl(*command))
