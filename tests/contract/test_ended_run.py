@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -13,12 +14,17 @@ import pytest
 
 from tests.contract.blob_backends import Made
 from understudy.blobs.model import BlobStore
+from understudy.config.timings import Timings
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import DocumentUnreadable
+from understudy.events import Log
 from understudy.ha.cleanup import Cleanup
+from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
-from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.results import JobResult, JobResultStore, as_job
 from understudy.protocol.token import Token
+from understudy.supervisor.results import Results
+from understudy.supervisor.settings import RunSettings
 
 RESULT = JobResult("c", "j", "monday", "FINISHED", "the script ended", int(Token(3, 1)), int(Token(2, 1)), 10.0, 20.0)
 BELOW = "job-results/c/j/monday"
@@ -73,14 +79,16 @@ def run(script: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(script())
 
 
-async def settle(blobs: BlobStore, replicas: ReplicaStore, *, deletes: bool) -> None:
-    """What a replica of an ended run does, in its order."""
+async def settle(blobs: BlobStore, replicas: ReplicaStore, home: Path, *, deletes: bool) -> None:
+    """As a replica of an ended run does it."""
     store = JobResultStore(blobs, "c", "j", delete_on_commit=deletes)
-    standing = await store.begin(RESULT)
+    (home / "job.py").touch()
+    settings = RunSettings(home / "job.py", (), (), "c", "j", home, Timings())
+    jobs = JobStore(FilesystemDocumentStore(home / "documents", 30.0), "c-j", "j", "job.py")
     cleanup = Cleanup("c", store, replicas, blobs)
-    for each in await cleanup.find():
-        await cleanup.remove(each)
-    await store.commit(standing)
+    log = Log(stream=io.StringIO())
+    results = Results(settings, store, jobs, replicas, cleanup, "ends", stays=False, log=log)
+    await results.settle(as_job([RESULT]), asyncio.Event())
 
 
 @pytest.mark.parametrize("deletes", [False, True])
@@ -98,9 +106,9 @@ def test_a_replica_that_is_killed_at_any_request_leaves_what_the_next_one_finish
             for name in SCRATCH:
                 await store.create(name, b"")
             try:
-                await settle(Mortal(another(), number, done), replicas, deletes=deletes)
+                await settle(Mortal(another(), number, done), replicas, tmp_path, deletes=deletes)
             except Killed:
-                await settle(store, replicas, deletes=deletes)
+                await settle(store, replicas, tmp_path, deletes=deletes)
             else:
                 assert number > 5, "a result, a listing, two removals and a commit at least"
                 return

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import enumeration
-from understudy.cli.status import LOCKS_IN_A_CLUSTER
+from understudy.cli.job_of import bound_job
 from understudy.cli.where import (
     ClusterId,
     Conf,
@@ -21,24 +20,15 @@ from understudy.cli.where import (
     HaAddress,
     HaDir,
     HaStorage,
+    Lock,
     Namespace,
     Stores,
     Where,
-    blobs_of,
 )
-from understudy.errors import JobNotBegun, SettingsError
+from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
     from understudy.ha.results import JobResultStore
-
-Lock = Annotated[
-    str,
-    typer.Option(
-        help="The lock's kind in a cluster: lease, configmap or multi.",
-        show_default="lease",
-        **enumeration(LOCKS_IN_A_CLUSTER),
-    ),
-]
 
 
 def backup(
@@ -64,9 +54,7 @@ def backup(
 
     if file.exists():
         raise SettingsError("it is there already", where=str(file), remedy="Name another file")
-    text, told = asyncio.run(
-        _taken(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), ha_storage, conf or [])
-    )
+    text, told = asyncio.run(_taken(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), ha_storage))
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(text)
@@ -81,22 +69,15 @@ def backup(
     )
 
 
-async def _taken(where: Where, ha_storage: str, conf: list[str]) -> tuple[str, dict[str, object]]:
+async def _taken(where: Where, ha_storage: str) -> tuple[str, dict[str, object]]:
     """The text, and how much it is."""
     from understudy.ha.backup import take
-    from understudy.ha.replicas import ReplicaStore
-    from understudy.protocol.names import Names, replicas_of
+    from understudy.protocol.names import Names
 
     async with where.open() as stores:
-        job = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
-        if job is None:
-            raise JobNotBegun(
-                f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
-                where="--cluster-id",
-                remedy="There is nothing to copy",
-            )
+        job = await bound_job(stores, "There is nothing to copy")
         names = Names(stores.cluster, job)
-        found = await take(stores.documents, names, _results(ha_storage, conf, stores, job), time.time())
+        found = await take(stores.documents, names, _results(where, ha_storage, stores, job), time.time())
     told = {"cluster": found.cluster, "job": job, "documents": len(found.documents), "results": len(found.results)}
     return found.encode(), told
 
@@ -141,10 +122,9 @@ def restore(
     async def restored() -> list[str]:
         from understudy.ha.backup import Target, restore
 
-        async with Where(ha_dir, found.cluster, namespace, context, ha, ha_address, tuple(conf or ())).open_new(
-            lock
-        ) as stores:
-            results = _results(ha_storage, conf or [], stores, found.job)
+        where = Where(ha_dir, found.cluster, namespace, context, ha, ha_address, conf)
+        async with where.open_new(lock) as stores:
+            results = _results(where, ha_storage, stores, found.job)
             return await restore(found, Target(stores.documents, stores.lock, results), overwrite=overwrite)
 
     written = asyncio.run(restored())
@@ -153,11 +133,11 @@ def restore(
     _tell(body, f"job {found.job} of cluster {found.cluster}: {said}", as_json=as_json)
 
 
-def _results(url: str, conf: list[str], stores: Stores, job: str) -> JobResultStore | None:
+def _results(where: Where, url: str, stores: Stores, job: str) -> JobResultStore | None:
     """``None`` without HA storage. Raises ``SettingsError``."""
     from understudy.ha.results import JobResultStore
 
-    return JobResultStore(blobs_of(url, conf, "--ha-storage"), stores.cluster, job) if url else None
+    return JobResultStore(where.blobs(url, "--ha-storage"), stores.cluster, job) if url else None
 
 
 def _tell(body: Mapping[str, object], line: str, *, as_json: bool) -> None:

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import enumeration
-from understudy.cli.status import LOCKS_IN_A_CLUSTER
-from understudy.cli.where import REQUEST, ClusterId, Context, Ha, HaAddress, HaDir, Namespace, NoCluster, Stores, Where
+from understudy.cli.where import (
+    REQUEST,
+    ClusterId,
+    Context,
+    Ha,
+    HaAddress,
+    HaDir,
+    Lock,
+    Namespace,
+    NoCluster,
+    Stores,
+    Where,
+)
 from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
 from understudy.redaction import presentable
 
@@ -27,14 +37,7 @@ def doctor(
     context: Context = "",
     ha: Ha = "",
     ha_address: HaAddress = "",
-    lock: Annotated[
-        str,
-        typer.Option(
-            help="The lock's kind in a cluster: lease, configmap or multi.",
-            show_default="lease",
-            **enumeration(LOCKS_IN_A_CLUSTER),
-        ),
-    ] = "",
+    lock: Lock = "",
     job_id: Annotated[
         str,
         typer.Option(help="Which job, where the documents do not say it.", show_default="the cluster id"),
@@ -58,8 +61,8 @@ def doctor(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
-    report = asyncio.run(_examined(where, lock, job_id, ha_storage, conf or []))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
+    report = asyncio.run(_examined(where, lock, job_id, ha_storage))
     from understudy.doctor.finding import exit_code
 
     code = exit_code(report.findings)
@@ -67,12 +70,12 @@ def doctor(
     raise typer.Exit(code)
 
 
-async def _examined(where: Where, lock: str, job: str, storage: str, conf: list[str]) -> Report:
+async def _examined(where: Where, lock: str, job: str, storage: str) -> Report:
     """Raises ``SettingsError``."""
     from understudy.doctor.examination import examine, examine_here
     from understudy.doctor.finding import note, of_error
 
-    here = _here(where, storage, [word for each in conf for word in ("--conf", each)])
+    here = _here(where, storage)
     try:
         async with where.open(lock, as_named=True) as stores:
             return await examine(_subject(stores, job, here))
@@ -91,12 +94,12 @@ async def _examined(where: Where, lock: str, job: str, storage: str, conf: list[
         return await examine_here(here, of_error("api-server" if where.in_kubernetes else where.services, error))
 
 
-def _here(where: Where, storage: str, submit: list[str]) -> Here:
+def _here(where: Where, storage: str) -> Here:
     from understudy.doctor.examination import Here
     from understudy.supervisor.backends import ha_storage
 
     pod = bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not where.context
-    return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, submit, REQUEST), submit)
+    return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, where.submit, REQUEST), where.submit)
 
 
 def _subject(stores: Stores, job: str, here: Here) -> Subject:

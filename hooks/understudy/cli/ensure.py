@@ -55,7 +55,7 @@ def ensure(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     job, said = asyncio.run(_ensure(where, job_id, state, timeout))
     tell_done(job, "ensure", said, as_json=as_json)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import JobOf
-from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where, blobs_of
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import JobNotBegun
 
 if TYPE_CHECKING:
@@ -53,13 +53,11 @@ def gc(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
-    asyncio.run(_gc(where, (ha_storage, scratch), conf or [], keep_results, remove=remove, as_json=as_json))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
+    asyncio.run(_gc(where, (ha_storage, scratch), keep_results, remove=remove, as_json=as_json))
 
 
-async def _gc(
-    where: Where, urls: tuple[str, str], conf: list[str], keep: int | None, *, remove: bool, as_json: bool
-) -> None:
+async def _gc(where: Where, urls: tuple[str, str], keep: int | None, *, remove: bool, as_json: bool) -> None:
     from understudy.ha.cleanup import Cleanup
     from understudy.ha.results import JobResultStore
 
@@ -72,8 +70,8 @@ async def _gc(
                 where="--cluster-id",
                 remedy="Restore it first: without it, it is unknown which results are needed",
             )
-        results = JobResultStore(blobs_of(storage, conf, "--ha-storage"), stores.cluster, job_of.known.job)
-        rehearsed = blobs_of(scratch, conf, "--scratch") if scratch else None
+        results = JobResultStore(where.blobs(storage, "--ha-storage"), stores.cluster, job_of.known.job)
+        rehearsed = where.blobs(scratch, "--scratch") if scratch else None
         cleanup = Cleanup(stores.cluster, results, job_of.replicas, rehearsed)
         found = [
             *await cleanup.find(job=job_of.known),

@@ -34,6 +34,18 @@ def tell_done(job: str, action: str, text: str, *, as_json: bool) -> None:
     sys.stdout.write(f"{json.dumps(body) if as_json else f'{job} {text}'}\n")
 
 
+async def bound_job(stores: Stores, remedy: str) -> str:
+    """The job that the cluster id is bound to. Raises ``JobNotBegun`` with ``remedy`` where no replica has ever run, and ``DocumentError``."""
+    from understudy.ha.replicas import ReplicaStore
+
+    name = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
+    if name is None:
+        raise JobNotBegun(
+            f"no replica of cluster {stores.cluster!r} has ever run {stores.place}", where="--cluster-id", remedy=remedy
+        )
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class JobOf:
     """``known``: the job as it was found; ``None`` where its record is gone. ``here`` names it in words."""
@@ -53,13 +65,7 @@ class JobOf:
         from understudy.ha.replicas import ReplicaStore
 
         replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
-        name = await replicas.job()
-        if name is None:
-            raise JobNotBegun(
-                f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
-                where="--cluster-id",
-                remedy=f"There is nothing to {what}: start it with understudy run",
-            )
+        name = await bound_job(stores, f"There is nothing to {what}: start it with understudy run")
         found = await cls.named(stores, replicas, name)
         if found.known is None and not await replicas.begun():
             raise JobNotBegun(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.job_of import bound_job
 from understudy.cli.options import enumeration
 from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
 from understudy.errors import JobNotBegun
@@ -44,7 +45,7 @@ def leader(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     asyncio.run(_print(where, component, follow=follow))
 
 
@@ -69,16 +70,9 @@ async def _retrieval(stores: Stores) -> Retrieval:
     from understudy.clock import BootClock
     from understudy.election.retrieval import Retrieval
     from understudy.ha.job import leader_of
-    from understudy.ha.replicas import ReplicaStore
-    from understudy.protocol.names import job_document_of, replicas_of
+    from understudy.protocol.names import job_document_of
 
-    job = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
-    if job is None:
-        raise JobNotBegun(
-            "no replica has joined yet",
-            where=f"cluster {stores.cluster} {stores.place}",
-            remedy="Start the job with understudy run",
-        )
+    job = await bound_job(stores, "Start the job with understudy run")
     return Retrieval(stores.documents, job_document_of(stores.cluster, job), leader_of, BootClock())
 
 

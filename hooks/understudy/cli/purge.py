@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from understudy.cli.backup import Lock
+from understudy.cli.job_of import bound_job
 from understudy.cli.where import (
     ClusterId,
     Conf,
@@ -17,15 +17,11 @@ from understudy.cli.where import (
     HaAddress,
     HaDir,
     HaStorage,
+    Lock,
     Namespace,
-    Stores,
     Where,
-    blobs_of,
 )
-from understudy.errors import JobNotBegun, SettingsError
-
-if TYPE_CHECKING:
-    from understudy.protocol.names import Names
+from understudy.errors import SettingsError
 
 
 def purge(
@@ -60,13 +56,14 @@ def purge(
 
     async def purged() -> list[str]:
         from understudy.ha.purge import Purge
+        from understudy.protocol.names import Names
 
-        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open(
-            lock
-        ) as stores:
-            storage = blobs_of(ha_storage, conf or [], "--ha-storage") if ha_storage else None
-            rehearsed = blobs_of(scratch, conf or [], "--scratch") if scratch else None
-            found = Purge(await _names(stores), stores.documents, stores.lock, storage, rehearsed)
+        where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
+        async with where.open(lock) as stores:
+            storage = where.blobs(ha_storage, "--ha-storage") if ha_storage else None
+            rehearsed = where.blobs(scratch, "--scratch") if scratch else None
+            job = await bound_job(stores, "There is nothing to remove")
+            found = Purge(Names(stores.cluster, job), stores.documents, stores.lock, storage, rehearsed)
             await found.check()
             return [each async for each in found.remove(dry=not remove)]
 
@@ -80,18 +77,3 @@ def purge(
         sys.stdout.write("nothing is left to remove\n")
     elif not remove:
         sys.stdout.write("nothing was changed; --remove removes it, for good\n")
-
-
-async def _names(stores: Stores) -> Names:
-    """Raises ``JobNotBegun``, and ``DocumentError``."""
-    from understudy.ha.replicas import ReplicaStore
-    from understudy.protocol.names import Names, replicas_of
-
-    job = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
-    if job is None:
-        raise JobNotBegun(
-            f"no replica of cluster {stores.cluster!r} has ever run {stores.place}",
-            where="--cluster-id",
-            remedy="There is nothing to remove",
-        )
-    return Names(stores.cluster, job)

@@ -58,7 +58,7 @@ def suspend(
     replica has ever led the job; 10 refused, nothing was changed; 11 not in time, or withdrawn: the job runs on; 12 no leader has answered.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf),
         Wish("suspend", timeout, warm=warm),
         wait=wait,
         as_json=as_json,
@@ -94,7 +94,7 @@ def drain(
 
     Exit codes: as those of understudy suspend; 0 the job is FINISHED; 11 not in time, withdrawn, or no savepoint: the job runs on.
     """
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     _run(where, Wish("drain", timeout, savepoint=savepoint), wait=wait, as_json=as_json)
 
 
@@ -117,7 +117,7 @@ def cancel(
     Exit codes: as those of understudy suspend; 0 the job is CANCELED.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf),
         Wish("cancel", timeout),
         wait=wait,
         as_json=as_json,
@@ -146,7 +146,7 @@ def hand_over(
     Exit codes: as those of understudy suspend; 0 another replica leads; 11 another one than --to took over.
     """
     _run(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())),
+        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf),
         Wish("hand-over", timeout, to),
         wait=wait,
         as_json=as_json,
@@ -181,7 +181,7 @@ def savepoint(
         raise SettingsError(
             f"{then!r} cannot follow a savepoint", where="--then", remedy="Give suspend, or leave it out"
         )
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     _run(where, Wish("savepoint", timeout, then=then), wait=wait, as_json=as_json)
 
 
@@ -202,9 +202,7 @@ def pause(
 
     Exit codes: as those of understudy suspend; 0 the job is paused.
     """
-    _pause_or_not(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), "pause", as_json=as_json
-    )
+    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), "pause", as_json=as_json)
 
 
 def unpause(
@@ -221,9 +219,7 @@ def unpause(
 
     Exit codes: as those of understudy suspend; 0 the job is not paused.
     """
-    _pause_or_not(
-        Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), "unpause", as_json=as_json
-    )
+    _pause_or_not(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), "unpause", as_json=as_json)
 
 
 def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:

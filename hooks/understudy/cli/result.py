@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout
-from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where, blobs_of
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import DocumentError, IdentityConflict, JobFailed, JobNotBegun, JobNotEnded, SettingsError
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def result(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     if ha_storage:
-        store = _results(ha_storage, conf or [], cluster_id, job_id)
+        store = _results(where, ha_storage, job_id)
         found = asyncio.run(_within(timeout if wait else 0.0, lambda: _stored(store, run_id)))
     else:
         found = asyncio.run(_documented(where, run_id, timeout if wait else 0.0))
@@ -124,15 +124,16 @@ def _outcome(job: Job | None, run: str, here: str) -> Outcome:
     raise UnknownRun(f"{here} knows no run {run!r}", where="--run-id", remedy=f"There is {known or 'none with an id'}")
 
 
-def _results(url: str, conf: list[str], cluster: str, job_id: str) -> JobResultStore:
+def _results(where: Where, url: str, job_id: str) -> JobResultStore:
     """Raises ``SettingsError``."""
     from understudy.ha.results import JobResultStore
     from understudy.protocol.names import check_id
 
+    cluster = where.cluster_id
     if not cluster:
         raise SettingsError("it has to be named", where="--cluster-id", remedy="HA storage is shared by many")
     return JobResultStore(
-        blobs_of(url, conf, "--ha-storage"), check_id(cluster, "--cluster-id"), check_id(job_id or cluster, "--job-id")
+        where.blobs(url, "--ha-storage"), check_id(cluster, "--cluster-id"), check_id(job_id or cluster, "--job-id")
     )
 
 

@@ -63,7 +63,7 @@ def resume(
     import asyncio
 
     check_timeout(timeout)
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     wished = Wished(tuple(accept_checkpoint or ()), timeout if wait else None)
     job, said = asyncio.run(_resume(where, wished))
     tell_done(job, "resume", said, as_json=as_json)

@@ -50,7 +50,7 @@ def savepoints(
     import asyncio
 
     async def show() -> None:
-        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open() as stores:
+        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf).open() as stores:
             job_of = await JobOf.cluster(stores, "list the savepoints of")
             known = _job(job_of, stores).savepoints_now
             if as_json:
@@ -80,12 +80,14 @@ def dispose(
     """
     import asyncio
 
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
+
     async def remove() -> None:
         from understudy.ha import savepoint_changes
         from understudy.ha.saved_files import discard
         from understudy.protocol.token import HIGHEST
 
-        async with Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())).open() as stores:
+        async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "dispose of")
             job = _job(job_of, stores)
             one = _numbered(job, number, stores.cluster)
@@ -94,7 +96,7 @@ def dispose(
             if one.place.startswith("file://"):
                 _remove_directory(one)
             else:
-                await discard(_store(one.place, conf))
+                await discard(_store(where, one.place))
             await job_of.jobs.change(HIGHEST, forget)
             tell_done(job_of.here, "dispose", f"has no savepoint {number} any more", as_json=as_json)
 
@@ -134,7 +136,7 @@ def fork(
     from understudy.protocol.names import check_id
 
     check_id(cluster_id, "--cluster-id")
-    where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, conf)
     base = _base(where, cluster_id, checkpoints)
 
     async def copy() -> None:
@@ -143,10 +145,8 @@ def fork(
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "fork")
             one = _complete(_job(job_of, stores), from_number, stores.cluster)
-            await _refuse_used(
-                Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ())), cluster_id
-            )
-            source, target = _store(one.place, conf), _store(base, conf)
+            await _refuse_used(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), cluster_id)
+            source, target = _store(where, one.place), _store(where, base)
             manifest = await saved_files.read_manifest(source, one, stores.cluster, job_of.jobs.job)
             _refuse_newer_spark(manifest)
             for query in manifest.queries:
@@ -198,12 +198,8 @@ def _complete(job: Job, number: int, cluster: str) -> Savepoint:
     return one
 
 
-def _store(place: str, conf: list[str] | None) -> BlobStore:
-    from understudy.supervisor.backends import ha_storage
-
-    store = ha_storage(place, [word for each in conf or [] for word in ("--conf", each)], _FILE)
-    assert store is not None, "a place was given"
-    return store
+def _store(where: Where, place: str) -> BlobStore:
+    return where.blobs(place, "--ha-storage", _FILE)
 
 
 def _remove_directory(one: Savepoint) -> None:

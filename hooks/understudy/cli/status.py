@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.options import enumeration
-from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Lock, Namespace, Stores, Where
 from understudy.errors import AccessDenied, JobNotBegun, ServerUnreachable, UnderstudyError
 
 if TYPE_CHECKING:
     from understudy.supervisor.cluster_status import ClusterStatus
 
-LOCKS_IN_A_CLUSTER = ("lease", "configmap", "multi")
 #: Errors after which --watch looks again, because they may pass.
 _PASSING = (JobNotBegun, ServerUnreachable)
 
@@ -30,14 +28,7 @@ def status(
     ha: Ha = "",
     ha_address: HaAddress = "",
     conf: Conf = None,
-    lock: Annotated[
-        str,
-        typer.Option(
-            help="The lock's kind in a cluster: lease, configmap or multi.",
-            show_default="lease",
-            **enumeration(LOCKS_IN_A_CLUSTER),
-        ),
-    ] = "",
+    lock: Lock = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Print repeatedly.")] = False,
     interval: Annotated[float, typer.Option(help="Seconds between two looks, with --watch.")] = 2.0,
@@ -51,7 +42,7 @@ def status(
     """
     import asyncio
 
-    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, tuple(conf or ()))
+    where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     while True:
         try:
             asyncio.run(_print(where, lock, as_json=as_json))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.options import enumeration
 from understudy.cli.run import default_ha_dir
 from understudy.errors import AccessDenied, DocumentUnreadable, ServerUnreachable, SettingsError
 from understudy.protocol.names import check_id, replicas_of
@@ -37,6 +38,14 @@ Conf = Annotated[
     typer.Option(help="A setting of Spark's that says how to reach a bucket. May be repeated."),
 ]
 Context = Annotated[str, typer.Option(help="Look in the cluster of this kubeconfig context.")]
+Lock = Annotated[
+    str,
+    typer.Option(
+        help="The lock's kind in a cluster: lease, configmap or multi.",
+        show_default="lease",
+        **enumeration(registry.BUILT_IN["kubernetes"]),
+    ),
+]
 Ha = Annotated[
     str,
     typer.Option(
@@ -88,7 +97,12 @@ class Where:
     context: str
     ha: str = ""
     ha_address: str = ""
-    conf: tuple[str, ...] = ()
+    conf: Sequence[str] | None = None
+
+    @property
+    def submit(self) -> tuple[str, ...]:
+        """``conf`` as options of spark-submit."""
+        return tuple(word for each in self.conf or () for word in ("--conf", each))
 
     @property
     def services(self) -> str:
@@ -163,6 +177,15 @@ class Where:
         async with self._reached(lock) as reached:
             yield [reached.stores(each) for each in await self._clusters(reached, as_named=as_named)]
 
+    def blobs(self, url: str, option: str, timeout: float = REQUEST) -> BlobStore:
+        """The store behind ``url``, which was given as ``option``. ``timeout`` of a request, in seconds. Raises ``SettingsError``."""
+        from understudy.supervisor.backends import ha_storage
+
+        store = ha_storage(url, self.submit, timeout, option)
+        if store is None:
+            raise SettingsError("it is empty", where=option, remedy="Write it as understudy run was given it")
+        return store
+
     def _told(self, lock: str) -> ServicesSettings:
         return ServicesSettings(
             cluster=self.cluster_id,
@@ -172,7 +195,7 @@ class Where:
             address=self.ha_address,
             namespace=self.namespace,
             context=self.context,
-            submit=tuple(word for each in self.conf for word in ("--conf", each)),
+            submit=self.submit,
         )
 
     @asynccontextmanager
@@ -251,16 +274,6 @@ def _on_this_machine(home: Path) -> Stores:
 
     store = FilesystemDocumentStore(home / "documents", REQUEST)
     return Stores(home.name, store, store, f"below {home.parent}", home=home)
-
-
-def blobs_of(url: str, conf: list[str], where: str) -> BlobStore:
-    """The store behind ``url``, which was given as ``where``. ``conf``: settings of Spark's that say how to reach it. Raises ``SettingsError``."""
-    from understudy.supervisor.backends import ha_storage
-
-    store = ha_storage(url, [word for each in conf for word in ("--conf", each)], REQUEST, where)
-    if store is None:
-        raise SettingsError("it is empty", where=where, remedy="Write it as understudy run was given it")
-    return store
 
 
 def _homes(ha_dir: Path, cluster: str) -> list[Path]:

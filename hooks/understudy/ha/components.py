@@ -7,7 +7,7 @@ confirmation, and its record says who leads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -51,14 +51,9 @@ class Components:
 
     @classmethod
     def of(cls, document: Document) -> Self:
-        found = {}
-        for name, text in document.entries.items():
-            if name.startswith(PREFIX):
-                try:
-                    found[name.removeprefix(PREFIX)] = read(text)
-                except DocumentUnreadable:
-                    continue  # the next grant writes it again; until then its component has no known leader
-        return cls(tuple(sorted(found.items())))
+        """Of an entry that cannot be read the component has no known leader, until the next grant writes it again."""
+        found = ((name.removeprefix(PREFIX), each) for name, each in _entries(document))
+        return cls(tuple(sorted((name, each) for name, each in found if isinstance(each, ComponentLeader))))
 
     def entries(self, before: Components) -> dict[str, str | None]:
         """What to write where ``before`` stands."""
@@ -69,14 +64,16 @@ class Components:
 
 def unreadable(document: Document) -> list[tuple[str, DocumentUnreadable]]:
     """Entries that are there and cannot be read, each with the reason."""
-    found = []
+    return [(name, each) for name, each in _entries(document) if isinstance(each, DocumentUnreadable)]
+
+
+def _entries(document: Document) -> Iterator[tuple[str, ComponentLeader | DocumentUnreadable]]:
     for name, text in document.entries.items():
         if name.startswith(PREFIX):
             try:
-                read(text)
+                yield name, read(text)
             except DocumentUnreadable as error:
-                found.append((name, error))
-    return found
+                yield name, error
 
 
 def read(text: str) -> ComponentLeader:

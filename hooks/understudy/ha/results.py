@@ -124,7 +124,7 @@ class JobResultStore:
 
     def __init__(self, blobs: BlobStore, cluster: str, job: str, *, delete_on_commit: bool = False) -> None:
         """``delete_on_commit``: no clean result is kept. Then nothing but the job's document knows that a run has ended."""
-        self.blobs, self._deletes = blobs, delete_on_commit
+        self.blobs, self.delete_on_commit = blobs, delete_on_commit
         self._below = results_of_job(Names(cluster, job))
         self.place = f"{blobs.place}/{self._below}".rstrip("/")
 
@@ -164,7 +164,7 @@ class JobResultStore:
 
     async def commit(self, result: JobResult) -> None:
         """Note that nothing of the run is left to remove. A clean result that stands there already stays."""
-        if not self._deletes:
+        if not self.delete_on_commit:
             await self.blobs.create(self._path(result.run, result.first, _CLEAN), result.encode())
         await self.blobs.delete(self._path(result.run, result.first, _DIRTY))
 

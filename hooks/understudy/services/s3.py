@@ -53,7 +53,7 @@ def _open(settings: ServicesSettings) -> S3DocumentStore:
     place = _PLACE.fullmatch(settings.address)
     if place is None:
         raise SettingsError(
-            f"{settings.address!r} is no place for documents" if settings.address else "--ha s3 needs a place",
+            f"{settings.address!r} is no place for documents",
             where="--ha-address",
             remedy=f"Write {_ADDRESS}, the same for all replicas",
         )

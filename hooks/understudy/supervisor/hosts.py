@@ -100,20 +100,6 @@ class Host:
         return Executors(submit) if self.native is None else self.native.executors(submit)
 
 
-def this_machine(settings: RunSettings) -> Host:
-    holder = str(uuid.uuid4())
-    alive = Alive(settings.home / "alive" / holder)
-
-    async def close() -> None:
-        alive.leave()
-
-    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
-        # a signal comes unannounced here
-        return EvidenceWatch(settings.home / "alive", replicas, told.leader, told.on_leader_dead)
-
-    return Host(holder, socket.gethostname(), "", alive, evidence, close)
-
-
 class NoEvidence:
     """Of a death on another machine there is none: a machine that cannot be reached and one that is off look the same. So every lease runs out."""
 
@@ -129,17 +115,32 @@ class NoEvidence:
         return all_gone(proof, replica.inode, replica.boot)
 
 
+def this_machine(settings: RunSettings) -> Host:
+    """One that all replicas run on."""
+
+    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
+        # a signal comes unannounced here
+        return EvidenceWatch(settings.home / "alive", replicas, told.leader, told.on_leader_dead)
+
+    return _machine(settings, evidence)
+
+
 def lone_machine(settings: RunSettings) -> Host:
     """A machine that shares nothing with the others but a server. Its own processes die with their supervisor."""
+
+    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
+        del replicas, told
+        return NoEvidence(settings.home / "alive")
+
+    return _machine(settings, evidence)
+
+
+def _machine(settings: RunSettings, evidence: EvidenceFactory) -> Host:
     holder = str(uuid.uuid4())
     alive = Alive(settings.home / "alive" / holder)
 
     async def close() -> None:
         alive.leave()
-
-    def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
-        del replicas, told
-        return NoEvidence(settings.home / "alive")
 
     return Host(holder, socket.gethostname(), "", alive, evidence, close)
 

@@ -121,7 +121,7 @@ class Results:
 
     async def _commit(self, standing: JobResult) -> None:
         await self.store.commit(standing)
-        kept = "was deleted, as it was asked for" if self.settings.storage.delete_result_on_commit else "is kept"
+        kept = "was deleted, as it was asked for" if self.store.delete_on_commit else "is kept"
         self.log.say("result-recorded", f"the result {kept}: {self.store.place}", status=standing.status)
 
     def watch(self, tasks: RootTasks, leads: Callable[[], Token | None]) -> None:
