@@ -85,9 +85,10 @@ class Member:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
 
-    def ask(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, path: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
         """As another program does. Raises ``OSError``."""
-        request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode())
+        headers = {"Authorization": token} if token else {}
+        request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=10, context=self.tls) as answer:
             return dict(json.load(answer))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from tests.contract.test_documents import NAME, standing, written
 from tests.contract.test_election import *  # noqa: F403
 from tests.contract.test_settling import *  # noqa: F403
 from tests.contract.test_stored_form import *  # noqa: F403
-from understudy.services.plugin import Conflict, Content, DocumentTooLarge, ServerUnreachable, Unknown
+from understudy.services.plugin import Conflict, Content, Document, DocumentTooLarge, ServerUnreachable, Unknown
 
 
 @pytest.mark.parametrize("seed", range(6))  # type: ignore[no-redef]
@@ -97,19 +97,50 @@ def test_a_member_that_does_not_answer_in_time_is_left_for_another_one(backend: 
     asyncio.run(run())
 
 
+async def changed(backend: Etcd, seen: Document) -> Document:
+    """Another client changes it, by way of members that are whole; they may have to elect one first."""
+    async with backend.opened(timeout=2.0) as store:
+        while True:
+            with suppress(ServerUnreachable):
+                await store.replace(seen, Content({"a": "2"}))
+                if (now := await standing(store)) != seen:
+                    return now
+
+
 def test_a_watcher_whose_member_is_killed_goes_on_with_another_one(backend: Etcd) -> None:
     async def run() -> None:
         victim = backend.cluster.members[-1]
         async with backend.opened(f"{victim.address},{backend.cluster.hosts}", 5.0) as store:
+            first = written(await store.create(NAME, Content({"a": "1"})))
             watch = aiter(store.watch(NAME))
             async with asyncio.timeout(PATIENT):
-                assert await anext(watch) is None
+                assert await anext(watch) == first
                 victim.kill()
-                document = None
-                while document is None:  # the others may have to elect one first
-                    await backend.client().create(NAME, Content({"a": "1"}))
-                    document = await backend.client().read(NAME)
-                assert await anext(watch) == document
+                second = await changed(backend, first)
+                assert await anext(watch) == second
+            await watch.aclose()  # type: ignore[attr-defined]
+
+    try:
+        asyncio.run(run())
+    finally:
+        backend.cluster.repair()
+
+
+def test_a_watcher_whose_member_is_frozen_looks_by_itself_at_another_one(
+    backend: Etcd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("understudy_etcd.documents._LOOK", 0.2)
+    victim = backend.cluster.members[-1]
+
+    async def run() -> None:
+        first = written(await backend.client().create(NAME, Content({"a": "1"})))
+        async with backend.opened(f"{victim.address},{backend.cluster.hosts}", 1.0) as store:
+            watch = aiter(store.watch(NAME))
+            async with asyncio.timeout(PATIENT):
+                assert await anext(watch) == first
+                victim.freeze()
+                second = await changed(backend, first)
+                assert await anext(watch) == second
             await watch.aclose()  # type: ignore[attr-defined]
 
     try:

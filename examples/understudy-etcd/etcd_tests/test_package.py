@@ -5,40 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 from etcd_tests.backend import Etcd
-from testkit.places import REPOSITORY
-
-PACKAGE = REPOSITORY / "examples" / "understudy-etcd"
+from etcd_tests.environment import environment
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has the package, and all else from this one."""
-    directory = tmp_path_factory.mktemp("environment") / "venv"
-    venv.create(directory, symlinks=True)
-    (site,) = directory.glob("lib/python*/site-packages")
-    (site / "below.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-    python = directory / "bin" / "python"
-    # Nothing is fetched: what builds it and what it depends on are here already.
-    words = ["-m", "uv", "pip", "install", "--quiet", "--offline", "--no-build-isolation", "--no-deps"]
-    command = [sys.executable, *words, "--python", str(python), str(PACKAGE)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return python
+    return environment(tmp_path_factory.mktemp("environment"))
 
 
 def understudy(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {
+    variables = {
         key: value for key, value in os.environ.items() if key not in ("KUBERNETES_SERVICE_HOST", "PYTHONPATH")
     }
     command = [str(python), "-m", "understudy.cli.main", *words]
-    return subprocess.run(command, cwd=python.parent, capture_output=True, text=True, check=False, env=environment)
+    return subprocess.run(command, cwd=python.parent, capture_output=True, text=True, check=False, env=variables)
 
 
 def test_what_is_installed_is_what_is_found(python: Path) -> None:

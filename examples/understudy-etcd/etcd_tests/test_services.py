@@ -7,6 +7,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from etcd_tests.backend import Etcd
 from etcd_tests.server import Cluster, Member, encoded, running
 from testkit.s3 import S3Proxy, free_port
+from tests.contract.backends import PATIENT
 from tests.contract.test_documents import NAME, written
 from understudy.errors import UnderstudyError
 from understudy.services import registry
@@ -149,10 +151,10 @@ def test_clusters_are_found_by_their_replicas_below_the_prefix(tmp_path: Path, b
     asyncio.run(run())
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Cluster]:
+@contextmanager
+def guard(directory: Path, *options: str) -> Iterator[Cluster]:
     """One member with authentication on. ``flights`` may use the keys below ``/ours/``."""
-    with running(tmp_path / "guarded", 1) as made:
+    with running(directory, 1, *options) as made:
         admin = made.members[0]
         for name in ("root", "flights"):
             admin.ask("/v3/auth/user/add", {"name": name, "password": f"{name}-secret"})
@@ -161,6 +163,12 @@ def guarded(tmp_path: Path) -> Iterator[Cluster]:
         ours = {"permType": "READWRITE", "key": encoded("/ours/"), "range_end": encoded("/ours0")}
         admin.ask("/v3/auth/role/grant", {"name": "flights", "perm": ours})
         admin.ask("/v3/auth/enable", {})
+        yield made
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Cluster]:
+    with guard(tmp_path / "guarded") as made:
         yield made
 
 
@@ -187,33 +195,51 @@ def test_wrong_credentials_are_told_at_the_start(
     assert f"user=FILE whose role may read and write keys below /{prefix}/" in str(error)
 
 
-def test_a_token_that_is_no_longer_good_is_replaced_and_the_write_lands_once(tmp_path: Path, guarded: Cluster) -> None:
-    async def run() -> None:
-        client = EtcdClient(parse(f"{guarded.hosts}/ours{user(tmp_path, 'flights:flights-secret')}"), 30.0)
+def openssl(*words: str) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make keys with")
+    subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+
+def signing_keys(directory: Path) -> str:
+    """What ``--auth-token`` says of them: such tokens are good for one state of users and roles."""
+    openssl("genrsa", "-out", f"{directory}/private", "2048")
+    openssl("rsa", "-in", f"{directory}/private", "-pubout", "-out", f"{directory}/public")
+    return f"jwt,pub-key={directory}/public,priv-key={directory}/private,sign-method=RS256"
+
+
+@pytest.mark.parametrize("kind", ["simple", "jwt"])
+def test_a_token_that_is_no_longer_good_is_replaced_and_the_write_lands_once(tmp_path: Path, kind: str) -> None:
+    """etcd forgets simple tokens of a user who is changed, and tells signed ones that users and roles have changed since."""
+
+    async def run(member: Member) -> None:
+        client = EtcdClient(parse(f"{member.address}/ours{user(tmp_path, 'flights:flights-secret')}"), 30.0)
         store = EtcdDocumentStore(client)
         first = written(await store.create(NAME, Content({"a": "1"})))
-        member = guarded.members[0]
-        member.kill()  # its tokens are gone with it
-        member.start(guarded.peers)
-        await asyncio.to_thread(answers, member)
+        root = member.ask("/v3/auth/authenticate", {"name": "root", "password": "root-secret"})["token"]
+        member.ask("/v3/auth/user/changepw", {"name": "flights", "password": "flights-secret"}, root)
         second = written(await store.replace(first, Content({"a": "2"})))
         assert int(second.revision) == int(first.revision) + 1
-        watch = aiter(store.watch(NAME))
-        assert await anext(watch) == second
-        await watch.aclose()  # type: ignore[attr-defined]
+        await client.close()
+
+    with guard(tmp_path / "guarded", "--auth-token", signing_keys(tmp_path) if kind == "jwt" else "simple") as made:
+        asyncio.run(run(made.members[0]))
+
+
+def test_a_watch_that_is_refused_has_ended(tmp_path: Path, guarded: Cluster) -> None:
+    """etcd says so in it, and leaves it open. The look that follows brings a token, and the next watch is a watch."""
+
+    async def run() -> None:
+        client = EtcdClient(parse(f"{guarded.hosts}/ours{user(tmp_path, 'flights:flights-secret')}"), 30.0)
+        key = encoded(f"/ours/{NAME}")
+        async with client.watch(key) as happened:
+            assert not await happened(PATIENT)
+        await EtcdDocumentStore(client).read(NAME)
+        async with client.watch(key) as happened:
+            assert await happened(PATIENT)
         await client.close()
 
     asyncio.run(run())
-
-
-def answers(member: Member) -> None:
-    """Wait until it does, be it with a refusal."""
-    while True:
-        try:
-            member.ask("/v3/auth/authenticate", {"name": "root", "password": "root-secret"})
-        except OSError:
-            continue
-        return
 
 
 def test_credentials_for_an_etcd_without_users_are_refused(tmp_path: Path, cluster: Cluster) -> None:
@@ -225,11 +251,9 @@ def test_credentials_for_an_etcd_without_users_are_refused(tmp_path: Path, clust
 @pytest.fixture
 def sealed(tmp_path: Path) -> Iterator[Cluster]:
     """One member that asks for a certificate. ``own.pem``, with ``own.key``, is everyone's and vouches for itself."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl to make a certificate with")
     certificate, key = tmp_path / "own.pem", tmp_path / "own.key"
     words = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=etcd -keyout {key} -out {certificate}".split()
-    subprocess.run(["openssl", *words, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    openssl(*words, "-addext", "subjectAltName=IP:127.0.0.1")
     files = ("--cert-file", str(certificate), "--key-file", str(key), "--trusted-ca-file", str(certificate))
     context = ssl.create_default_context(cafile=certificate)
     context.load_cert_chain(certificate, key)
@@ -254,7 +278,7 @@ def test_a_member_that_tls_does_not_vouch_for_is_not_spoken_to(tmp_path: Path, s
     options = ""
     if ca:
         words = f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=x -keyout {tmp_path}/x.key -out {tmp_path}/x.pem"
-        subprocess.run(["openssl", *words.split()], check=True, capture_output=True)
+        openssl(*words.split())
         options = f"?ca={tmp_path}/x.pem&certificate={tmp_path}/own.pem&key={tmp_path}/own.key"
     error = asyncio.run(refused(tmp_path, f"{sealed.hosts}/x{options}"))
     assert isinstance(error, ServerUnreachable)
