@@ -252,6 +252,20 @@ def test_commands_look_where_the_services_are(shelf: Path, tmp_path: Path) -> No
     assert (ended.returncode, "--ha-address: whose it is is not said" in ended.stderr) == (2, True), ended.stderr
 
 
+def test_a_state_is_declared_for_a_cluster_that_these_services_have_never_seen_if_both_ids_are_given(
+    shelf: Path, tmp_path: Path
+) -> None:
+    """On an API server objects are there before the first replica; elsewhere nothing is."""
+    words = ["ensure", "suspended", "--ha", "shelf", "--ha-dir", str(tmp_path / "ha"), "--cluster-id", "trains"]
+    ended = understudy(shelf, *words)
+    assert (ended.returncode, "no cluster 'trains' on the shelf" in ended.stderr) == (2, True), ended.stderr
+    for _ in range(2):
+        ended = understudy(shelf, *words, "--job-id", "arrivals")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "job arrivals of cluster trains on the shelf" in ended.stdout
+        assert "is SUSPENDED; it has not begun" in ended.stdout
+
+
 async def begun(told: ServicesSettings) -> None:
     from understudy.ha.replicas import ReplicaStore
 
