@@ -1,4 +1,4 @@
-"""Checks what an image must still be able to do after any cuts. hooks/image/check runs it inside the image.
+"""Checks what an image must still be able to do after any cuts. ``e2e/tests/test_image.py`` runs it inside the image.
 
 Prints one line per check.
 """
