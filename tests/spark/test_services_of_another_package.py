@@ -11,7 +11,7 @@ import pytest
 
 from etcd_tests.environment import environment
 from etcd_tests.server import running
-from tests.spark.replicas import Replicas
+from tests.spark.replicas import PATIENCE, Replicas
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,19 +26,42 @@ time.sleep(3600)
 """
 
 
+#: It needs no session, so this one is quick.
+LEADS_AND_ENDS = """
+import understudy
+with understudy.current().step() as token:
+    print("leads", token >> 32, flush=True)
+"""
+
+
 class Installed(Replicas):
     """Replicas that the environment's Python runs."""
 
-    def __init__(self, home: Path, python: Path, address: str) -> None:
-        super().__init__(home, SCRIPT)
+    def __init__(self, home: Path, python: Path, address: str, script: str = SCRIPT) -> None:
+        home.mkdir()
+        super().__init__(home, script)
         self.python, self.services = python, ["--ha", "etcd", "--ha-address", address, "--cluster-id", "flights"]
 
     def command(self, what: str) -> list[str]:
         return [str(self.python), "-m", "understudy.cli.main", what, *self.services]
 
 
+def test_a_replica_leads_and_its_run_ends(tmp_path: Path) -> None:
+    with running(tmp_path / "etcd", 1) as cluster:
+        python = environment(tmp_path / "venv")
+        replicas = Installed(tmp_path / "job", python, f"{cluster.hosts}/understudy", LEADS_AND_ENDS)
+        try:
+            replica = replicas.start("--ha-dir", str(tmp_path / "machine"))
+            assert replica.wait(PATIENCE) == 0, replicas.logs()
+            assert "leads 1" in replicas.logs()
+            code, said = replicas.ask("status")
+            assert (code, said["epoch"], said["status"]) == (0, 1, "FINISHED"), said
+        finally:
+            replicas.stop()
+
+
+@pytest.mark.long
 def test_a_killed_leaders_lease_runs_out_and_the_other_machine_leads(tmp_path: Path) -> None:
-    (tmp_path / "job").mkdir()
     with running(tmp_path / "etcd") as cluster:
         replicas = Installed(tmp_path / "job", environment(tmp_path / "venv"), f"{cluster.hosts}/understudy")
 

@@ -63,8 +63,6 @@ class Member:
             "listen-peer-urls": self.peer,
             "initial-advertise-peer-urls": self.peer,
             "initial-cluster": peers,
-            "heartbeat-interval": "50",
-            "election-timeout": "500",
             "logger": "zap",
             "log-level": "warn",
         }

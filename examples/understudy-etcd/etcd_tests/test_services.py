@@ -14,7 +14,7 @@ import pytest
 
 from etcd_tests.backend import Etcd
 from etcd_tests.server import Cluster, Member, encoded, running
-from testkit.s3 import S3Proxy, free_port
+from testkit.s3 import free_port
 from tests.contract.backends import PATIENT
 from tests.contract.test_documents import NAME, written
 from understudy.errors import UnderstudyError
@@ -111,19 +111,51 @@ def test_without_most_members_a_start_ends_with_one_error(tmp_path: Path, cluste
         cluster.repair()
 
 
+def test_a_start_goes_past_a_member_that_is_frozen(tmp_path: Path, cluster: Cluster) -> None:
+    async def run() -> None:
+        services = await registry.connect("etcd", told(tmp_path, f"{cluster.hosts}/x", 2.0))
+        await services.close()
+
+    cluster.members[0].freeze()
+    try:
+        asyncio.run(run())
+    finally:
+        cluster.repair()
+
+
 @pytest.mark.parametrize(
-    ("status", "kind", "said"),
+    ("status", "body", "kind", "said"),
     [
-        ("404", SettingsError, "--ha-address: what answers there is no etcd of 3.4 or newer with its JSON gateway"),
-        ("503", ServerUnreachable, "an answer with status 503"),
-        ("200", ServerUnreachable, "an answer with status 200"),
+        (
+            404,
+            "no such page",
+            SettingsError,
+            "--ha-address: what answers there is no etcd of 3.4 or newer with its JSON",
+        ),
+        (503, "busy", ServerUnreachable, "an answer with status 503"),
+        (200, "<html>", ServerUnreachable, "an answer with status 200"),
+        (200, "{}", ServerUnreachable, "an answer with status 200"),
+        (400, '{"code": [3]}', ServerUnreachable, "an answer with status 400"),
+        (307, "", ServerUnreachable, "an answer with status 307"),
     ],
 )
 def test_another_server_is_not_taken_for_etcd(
-    tmp_path: Path, cluster: Cluster, status: str, kind: type, said: str
+    tmp_path: Path, backend: Etcd, status: int, body: str, kind: type, said: str
 ) -> None:
-    with S3Proxy(cluster.members[0].client_port, lambda _: status).running() as proxy:
-        error = asyncio.run(refused(tmp_path, f"127.0.0.1:{proxy.port}/x"))
+    """Nor followed to one: what it has done with the request by then is not known."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 {status} Said\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+        writer.write(f"{head}Location: {backend.operator.url}/v3/kv/range\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async def run() -> UnderstudyError:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            return await refused(tmp_path, f"127.0.0.1:{server.sockets[0].getsockname()[1]}/x")
+
+    error = asyncio.run(run())
     assert isinstance(error, kind)
     assert said in str(error)
 

@@ -102,7 +102,7 @@ class EtcdClient:
         try:
             return await self._answer(path, body)
         except RefusedError as refused:
-            # A token ends five minutes after its last use, with its member, and with any change of users and roles.
+            # A token ends five minutes after its last use, and when its user is changed; a signed one with any change of users and roles.
             old = refused.code == UNAUTHENTICATED or "auth store is old" in str(refused)
             if not old or not self.address.user:
                 raise
@@ -126,13 +126,13 @@ class EtcdClient:
             answer = json.loads(data)
         except ValueError:
             answer = None
-        if response.status == 200 and isinstance(answer, dict):
+        if response.status == 200 and isinstance(answer, dict) and "header" in answer:
             return answer
         if response.status == 404 and not isinstance(answer, dict):
             raise RefusedError(NOT_FOUND, "what answers there is no etcd of 3.4 or newer with its JSON gateway")
         code, message = (answer.get("code"), answer.get("message")) if isinstance(answer, dict) else (None, None)
-        if code in _REFUSED:
-            raise RefusedError(int(code), str(message))
+        if isinstance(code, int) and code in _REFUSED:
+            raise RefusedError(code, str(message))
         self._leave(member)
         raise UnansweredError(f"{self.address}: {message or f'an answer with status {response.status}'}")
 
@@ -149,8 +149,10 @@ class EtcdClient:
             member = self._member
             place = self.address.url(self.address.members[member])
             try:
-                return await self._session.post(place + path, json=body, headers=headers, ssl=tls)
-            except aiohttp.ClientConnectorError as error:  # nothing was sent
+                return await self._session.post(
+                    place + path, json=body, headers=headers, ssl=tls, allow_redirects=False
+                )
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:  # nothing was sent
                 tried.append(f"{place}: {_said(error)}")
                 self._leave(member)
             except aiohttp.ClientError as error:

@@ -48,7 +48,7 @@ async def clusters(settings: ServicesSettings) -> list[str]:
 async def _prove(client: EtcdClient) -> None:
     address = client.address
     try:
-        await client.ask("/v3/kv/range", {**below(address.prefix), "count_only": True})
+        await _count(client)
     except UnansweredError as error:
         await _resolve(address.members)
         raise ServerUnreachable(
@@ -60,6 +60,18 @@ async def _prove(client: EtcdClient) -> None:
         if error.code == NOT_FOUND:
             raise SettingsError(str(error), where="--ha-address", remedy="Name the port for etcd's clients") from error
         raise refusal(error, address, address.prefix) from error
+
+
+async def _count(client: EtcdClient) -> None:
+    """Asks each member once, if need be: one that is frozen takes connections, and is left after its time."""
+    for left in reversed(range(len(client.address.members))):
+        try:
+            await client.ask("/v3/kv/range", {**below(client.address.prefix), "count_only": True})
+        except UnansweredError:
+            if not left:
+                raise
+        else:
+            return
 
 
 async def _resolve(members: tuple[str, ...]) -> None:
