@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everyone writes Spark
 
+from understudy.config.locks import BUILT_IN
 from understudy.services import registry
 
 #: Loaded only by name, from settings or by reflection: a missing one would stay unnoticed until it is needed.
@@ -77,11 +78,11 @@ def names(spark: SparkSession, _: Path) -> str:
 
 def clients_of_documents(_: SparkSession, __: Path) -> str:
     """Of each server that may keep lock and documents: a replica loads its own alone."""
-    for name in registry.BUILT_IN:
+    for name in BUILT_IN:
         registry.load(name)
     for client in ("kazoo.client", "puresasl.client", "kubernetes.aio.client", "obstore"):
         import_module(client)
-    return " ".join(registry.BUILT_IN)
+    return " ".join(BUILT_IN)
 
 
 def the_ui(spark: SparkSession, _: Path) -> str:
