@@ -237,9 +237,12 @@ class JobStore:
 
         return await self._update(token, answered)
 
-    async def change(self, token: Token, change: Callable[[Job], Job]) -> Job:
-        """Write what ``change`` makes of the job: what ``ha.savepoint_changes`` knows. Raises what ``change`` does."""
-        return await self._update(token, change)
+    async def change(self, token: Token, change: Callable[[Job], Job], min_epoch: MinEpoch | None = None) -> Job:
+        """Write what ``change`` makes of the job: what ``ha.savepoint_changes`` and ``ha.artifacts`` know. Raises what ``change`` does.
+
+        ``min_epoch`` as in ``begin_attempt``; without it a missing job is not begun.
+        """
+        return await self._update(token, change, min_epoch)
 
     async def ask(self, request: Request) -> Job:
         """Put ``request`` into the document; the job as it is then. Not a leader's call.
@@ -311,7 +314,11 @@ class JobStore:
 
     async def recall(self, ended: Job) -> Job:
         """Write ``ended`` down again, which has ended for good, where its record is gone and all else with it. The job as it is then."""
-        return await self._update(HIGHEST, lambda job: ended if job.token == NONE else job, _never_granted)
+
+        def recalled(job: Job) -> Job:
+            return replace(ended, submissions=job.submissions) if job.token == NONE else job
+
+        return await self._update(HIGHEST, recalled, _never_granted)
 
     async def resume(self, accepted: Collection[str] = (), now: float = 0.0) -> Job:
         """Let a job that has FAILED or is SUSPENDED run again, under higher tokens, with its failures forgotten.
