@@ -135,6 +135,7 @@ class TestTheEntry:
             found = await stores.documents.read("c-j")
             assert found is not None
             assert found.entries[ENTRY] == text
+            assert Submissions(readable=False).entries(Submissions(1, FIRST)) == {}
 
         run(script)
 
@@ -144,6 +145,20 @@ class TestTheEntry:
                 await stores.submit(stores.draft(), epoch=3)
             assert stores.blobs.stored == {}
             assert await stores.jobs.read() is None
+
+        run(script)
+
+    def test_a_record_that_was_begun_where_another_was_lost_is_led_by_no_replica_that_knows_better(
+        self, stores: Stores
+    ) -> None:
+        async def granted_before() -> int:
+            return 3
+
+        async def script() -> None:
+            await stores.submit(stores.draft())
+            with pytest.raises(DocumentEmptied, match="the record of the job that was led is gone"):
+                await stores.jobs.begin_attempt(4, "a", granted_before, Generation())
+            assert (await stores.job()).token == NONE
 
         run(script)
 

@@ -135,7 +135,7 @@ class TestFetch:
         self, machine: Machine, tmp_path: Path
     ) -> None:
         async def script() -> None:
-            one = await machine.submit()
+            one = await machine.submit("--py-files", f"{machine.home}/lib.py")
             digests = []
             for name, own in (("a", ()), ("b", ()), ("c", ("--conf", "a=b"))):
                 (tmp_path / name).mkdir()

@@ -79,7 +79,7 @@ class JobStore:
         ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
         asks ``over_for``. Another run begins with its failures forgotten. ``min_epoch`` is asked for a missing document, which is
         a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
-        repeat it. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
+        repeat it; and for one that no replica has led. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
         """
 
         def next_attempt(job: Job) -> Job:
@@ -362,6 +362,9 @@ class JobStore:
             else:
                 job = self._checked(Job.of(document)).understood(self.name)
                 stored = stored_record(document)
+                # begun by a submission or a declared state, where the record of the job that was led was lost
+                if job.token == NONE and min_epoch is not None and await min_epoch():
+                    raise DocumentEmptied("the record of the job that was led is gone", where=self.name, remedy=RESTORE)
             # guard: lower-token-writes-no-job
             if job.token > token:
                 raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")
