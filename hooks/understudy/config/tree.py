@@ -60,6 +60,9 @@ class Job(Group):
         Declared(
             "Run what understudy submit has stored, the newest there is at this start, instead of a script of this command line; wait for it, if"
             " there is none. Needs --cluster-id and --ha-storage.",
+            bundle=BundleKey(
+                meaning="Replicas run what understudy submit has stored, instead of script or scriptFile, which are empty then. Needs haStorage."
+            ),
         ),
     ] = False
 
