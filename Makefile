@@ -27,7 +27,7 @@ help:
 	@echo 'make e2e           in a real Kubernetes cluster: the one KUBECONFIG names, else kind, else one on this machine (as root)'
 	@echo 'make e2e-all       the same with all tests'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
-	@echo 'make bench-growth  takeover times as a job grows: partitions, queries, state (N=3 each)'
+	@echo 'make bench-growth  takeover times as a job grows: partitions, queries, state, checkpoint, store (N=3 each)'
 	@echo 'make bench-k8s     takeover times in a cluster, against a Deployment of one pod'
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
@@ -112,7 +112,7 @@ bench:
 
 bench-growth: N = 3
 bench-growth:
-	@tools/setup.sh jar
+	@tools/setup.sh jar s3
 	@$(PYTHON) -m bench.growth -n $(N) $(ARGS)
 
 steady:

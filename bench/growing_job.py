@@ -2,9 +2,11 @@
 
     python bench/growing_job.py --input DIR --output DIR --partitions 200 --queries 1
     python bench/growing_job.py --input DIR --output DIR --keeps-all
+    python bench/growing_job.py --input DIR --output DIR --keeps-nothing
 
 ``--input`` is a directory of flights as ``examples/flights.py`` reads it. Each query ``q<n>`` counts flights of its share of aircraft in session
-windows; with ``--keeps-all`` there is one, which lets every flight through once and remembers all of them for ever.
+windows; with ``--keeps-all`` there is one, which lets every flight through once and remembers all of them for ever; with
+``--keeps-nothing`` one that copies them.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def main() -> None:
     parser.add_argument("--output", required=True)
     parser.add_argument("--queries", type=int, default=1)
     parser.add_argument("--partitions", type=int, default=2)
-    parser.add_argument("--keeps-all", action="store_true")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--keeps-all", action="store_true")
+    kept.add_argument("--keeps-nothing", action="store_true")
     options = parser.parse_args()
 
     spark = (
@@ -44,7 +48,7 @@ def main() -> None:
         rows = flights.option("enforceSchema", True).csv(options.input)
         if options.keeps_all:
             rows = rows.dropDuplicates(["scheduled", "carrier", "flight", "tailnum"])
-        else:
+        elif not options.keeps_nothing:
             rows = sessions(rows, number, options.queries)
         (
             rows.writeStream.queryName(f"q{number}")

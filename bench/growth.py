@@ -6,6 +6,8 @@ One direction at a time, the others small:
 ``queries``     queries of one script, two partitions each
 ``state``       megabytes of keys that one query remembers, in RocksDB with a changelog
 ``provider``    100 MB of them, by the provider of the state
+``age``         batches that a query without state has behind it, from files into files
+``latency``     milliseconds that an S3 server takes longer to answer; checkpoints and sinks are on ``s3a://``, documents on the disk
 
 Measured from SIGKILL of the leader's JVM to the first new ``commits/N`` with input rows, as ``bench.failover`` does. Variants take turns.
 The report has the phases of every takeover; ``growth.png`` shows a plot per direction.
@@ -16,19 +18,23 @@ from __future__ import annotations
 import argparse
 import io
 import random
+import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from bench.aged import age
 from bench.failover import BUSY, CALM
 from bench.growth_plot import plot
 from bench.local_flights import RESTART, Failed, Job, LocalFlights, Variant
-from testkit import kills, observer, reports
+from testkit import kills, observer, reports, s3
 from testkit.feeds import COLUMNS, load, place
+from testkit.links import slow_link
 from testkit.phases import Takeover, in_a_line
 from testkit.takeovers import Times, Took, summary, table
 
@@ -54,11 +60,16 @@ PROVIDERS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A job of one size. ``known``: keys in its state before anything is measured."""
+    """A job of one size. ``known``: keys in its state before anything is measured; ``age``: batches it has behind it.
+
+    ``latency``: seconds that the object store it is on takes longer; None for one on a disk.
+    """
 
     name: str
     job: Job
     known: int = 0
+    age: int = 0
+    latency: float | None = None
 
 
 def _queries(count: int) -> tuple[str, ...]:
@@ -77,7 +88,25 @@ DIRECTIONS: Mapping[str, tuple[Size, ...]] = {
     "queries": tuple(Size(str(each), Job(SCRIPT, _queries(each), ("--queries", str(each)))) for each in (1, 5, 20)),
     "state": tuple(_remembers(str(each), each, "changelog") for each in (1, 100, 1000)),
     "provider": tuple(_remembers(each, 100, each) for each in PROVIDERS),
+    "age": tuple(
+        Size(f"{each:,}", Job(SCRIPT, _queries(1), ("--keeps-nothing",)), age=each) for each in (10, 1_000, 100_000)
+    ),
+    "latency": tuple(Size(str(each), Job(SCRIPT, _queries(1)), latency=each / 1000) for each in (1, 20, 100)),
 }
+
+
+@contextmanager
+def stored(size: Size, home: Path) -> Iterator[tuple[Job, Path | None]]:
+    """The job, and where what it writes to an object store can be seen: the store keeps its objects as files."""
+    if size.latency is None:
+        yield size.job, None
+        return
+    shutil.rmtree(home, ignore_errors=True)
+    with s3.server(home) as port, slow_link(port, size.latency) as slow:
+        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(slow).items()}
+        settings["spark.driver.extraClassPath"] = f"{s3.s3a_jars()}/*"
+        words = tuple(word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
+        yield replace(size.job, settings=words, output=f"s3a://{s3.BUCKET}/output"), home / "s3" / s3.BUCKET / "output"
 
 
 def known_keys(directory: Path, count: int) -> int:
@@ -102,7 +131,9 @@ def has_read(flights: LocalFlights, files: int) -> bool:
 def started(flights: LocalFlights, size: Size) -> None:
     """A leader has read everything that is known, and a standby has rehearsed it. Raises ``Failed``."""
     flights.prepare()
-    files = known_keys(flights.input, size.known)
+    files = known_keys(flights.input, size.known) + size.age
+    if size.age:
+        age(flights.checkpoints / "q0", flights.output / "q0", flights.input, size.age)
     flights.feed.per_second = CALM
     flights.run()
     flights.wait_for(lambda: has_read(flights, files + 1), 900, "the first rows are not all read")
@@ -119,20 +150,22 @@ def ready(flights: LocalFlights) -> None:
 
 def turn(variant: Variant, size: Size, count: int, directory: Path, choose: random.Random) -> list[Takeover]:
     """``count`` takeovers of one job in a deployment of its own. Raises ``Failed`` and ``NotThere``."""
-    flights = LocalFlights(variant, directory, load(), limit=1_000_000, job=size.job)
     found = []
-    try:
-        started(flights, size)
-        for _ in range(count):
-            ready(flights)
-            flights.feed.per_second = BUSY
-            found.append(flights.kill("jvm", choose))
-            flights.feed.per_second = CALM
-            took = found[-1]
-            sys.stdout.write(f"{size.name:>10} {variant.name:>11}{took.total_s:8.2f} s   {in_a_line(took.phases)}\n")
-            sys.stdout.flush()
-    finally:
-        flights.stop()
+    with stored(size, directory.with_name(f"{directory.name}-store")) as (job, written):
+        flights = LocalFlights(variant, directory, load(), limit=1_000_000, job=job, written=written)
+        try:
+            started(flights, size)
+            for _ in range(count):
+                ready(flights)
+                flights.feed.per_second = BUSY
+                found.append(flights.kill("jvm", choose))
+                flights.feed.per_second = CALM
+                took = found[-1]
+                phases = in_a_line(took.phases)
+                sys.stdout.write(f"{size.name:>10} {variant.name:>11}{took.total_s:8.2f} s   {phases}\n")
+                sys.stdout.flush()
+        finally:
+            flights.stop()
     return found
 
 

@@ -20,6 +20,8 @@ TITLES = {
     "queries": "queries of the script",
     "state": "MB of state (RocksDB, changelog)",
     "provider": "provider of 100 MB of state",
+    "age": "batches behind it",
+    "latency": "ms of the object store",
 }
 
 

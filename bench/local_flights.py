@@ -59,12 +59,16 @@ RESTART = Variant("restart", 1, fenced=False)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A script over flights: the names of its queries, its own arguments, and what Spark is told beside ``SPARK``."""
+    """A script over flights: the names of its queries, its own arguments, and what Spark is told beside ``SPARK``.
+
+    ``output``: what the script is told to write to, where that is no directory.
+    """
 
     script: Path
     queries: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    output: str = ""
 
 
 FLIGHTS = Job(SCRIPT, QUERIES)
@@ -79,6 +83,7 @@ class LocalFlights:
     days: Sequence[Day]
     limit: int
     job: Job = FLIGHTS
+    written: Path | None = None  # the directory in which what the job writes can be seen; its own one if None
     feed: Feed = field(init=False)
     deployment: Deployment = field(init=False)
     watch: observer.CommitWatch = field(init=False)
@@ -107,7 +112,7 @@ class LocalFlights:
 
     @property
     def output(self) -> Path:
-        return self.directory / "output"
+        return self.directory / "output" if self.written is None else self.written
 
     @property
     def ha(self) -> Path:
@@ -129,7 +134,14 @@ class LocalFlights:
         """What a replica runs; the baseline is the loop a Deployment of one pod is at its best: no back-off, no pull."""
         del index
         job = self.job
-        script = [str(job.script), "--input", str(self.input), "--output", str(self.output), *job.arguments]
+        script = [
+            str(job.script),
+            "--input",
+            str(self.input),
+            "--output",
+            job.output or str(self.output),
+            *job.arguments,
+        ]
         if not self.variant.fenced:
             return ["sh", "-c", f"while :; do {shlex.join([sys.executable, *script])}; done"]
         ids = ["--ha-dir", str(self.ha), "--cluster-id", CLUSTER, "--job-id", CLUSTER]
@@ -266,6 +278,9 @@ class LocalFlights:
         writer = self.fence.last_writer() if self.variant.fenced else None
         return 0 if writer is None else writer.token
 
+    def _writer(self, commit: observer.Commit) -> observer.FenceLine | None:
+        return self.fence.writer(f"{self.job.output or self.output}/checkpoints/{commit.query}/commits/{commit.batch}")
+
     def measure(self, kind: str, at: float, token: int, victim: procs.ReplicaProcesses) -> Takeover:
         """Wait for the first commit with input rows by a successor: a higher token or, without a fence, another process."""
 
@@ -276,16 +291,15 @@ class LocalFlights:
                 return False
             if not self.variant.fenced:
                 return not procs.lives(victim.jvm)
-            path = self.checkpoints / commit.query / "commits" / str(commit.batch)
             deadline = time.monotonic() + 1.0  # the fence logs a write right after it has landed
-            while (writer := self.fence.writer(path)) is None and time.monotonic() < deadline:
+            while (writer := self._writer(commit)) is None and time.monotonic() < deadline:
                 time.sleep(0.01)
             return writer is not None and writer.token > token
 
         commit = self.watch.first(successor, PATIENCE_S)
         if commit is None:
             raise Failed(f"no replica committed within {PATIENCE_S:.0f} s of killing ({kind}); see {self.logs}")
-        writer = self.fence.writer(self.checkpoints / commit.query / "commits" / str(commit.batch))
+        writer = self._writer(commit)
         return Takeover(
             kind=kind,
             epoch=0 if writer is None else writer.epoch,

@@ -70,8 +70,8 @@ class FenceLog:
                     if self._last is None or line.token >= self._last.token:
                         self._last = line
 
-    def writer(self, path: Path) -> FenceLine | None:
-        """The accepted write of this file; None if the log knows none (yet)."""
+    def writer(self, path: Path | str) -> FenceLine | None:
+        """The accepted write of this file, or of the object of this URL; None if the log knows none (yet)."""
         self.read()
         return self._writers.get(str(path))
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
+from testkit import observer
 from testkit.tails import parse_event
 from tests.spark import quick
 from tests.spark.in_force import unfenced
@@ -95,11 +96,8 @@ class Replicas:
     def rows(self, sink: str = "out") -> Counter[str]:
         """What the sink's own log says is in the sink."""
         found: Counter[str] = Counter()
-        for entry in (self.home / sink / "_spark_metadata").glob("[0-9]*"):
-            if entry.suffix in {"", ".compact"}:
-                for line in entry.read_text().splitlines()[1:]:
-                    path = Path(json.loads(line)["path"].removeprefix("file://"))
-                    found.update(pq.read_table(path).column("value").to_pylist())
+        for path in observer.files_logged(self.home / sink / "_spark_metadata"):
+            found.update(pq.read_table(path.removeprefix("file://")).column("value").to_pylist())
         return found
 
     def wait_for(self, what: str, condition: Any) -> None:

@@ -53,9 +53,9 @@ print("looked", table.toDF().count(), table.history().count(), DeltaTable.isDelt
 def call(name, text):
     try:
         eval(text)
-        print("did", name, flush=True)
+        print(f"did {{name}}\\n", end="", flush=True)
     except Exception as error:
-        print("failed", name, error, flush=True)
+        print(f"failed {{name}} {{error}}\\n", end="", flush=True)
 calls = [threading.Thread(target=call, args=(each, {CALLS!r}[each])) for each in sys.argv[1:]]
 for each in calls: each.start()
 for each in calls: each.join()

@@ -106,9 +106,9 @@ calls = {{{"".join(f"{name!r}: lambda: {call}, " for name, call in CALLS.items()
 def run(name):
     try:
         calls[name]()
-        print("<done", name + ">", flush=True)
+        print(f"<done {{name}}>\\n", end="", flush=True)
     except Exception as error:
-        print("<refused", name + ">", str(error).splitlines()[0], flush=True)
+        print(f"<refused {{name}}> {{str(error).splitlines()[0]}}\\n", end="", flush=True)
 threads = [threading.Thread(target=run, args=(name,)) for name in calls]
 for thread in threads:
     thread.start()

@@ -182,6 +182,7 @@ def test_a_file_that_is_no_gate_is_not_attached(tmp_path: Path) -> None:
 
 def test_a_reader_never_sees_half_a_page(one: Driver) -> None:
     """A writer rewrites token and deadlines together; every view the reader gets has them together."""
+    one.gate.write(OPEN, token(1), later(60))  # the reader may be faster than the thread that writes
     stop = threading.Event()
 
     def rewrite() -> None:
@@ -199,4 +200,4 @@ def test_a_reader_never_sees_half_a_page(one: Driver) -> None:
         writer.join()
     readable = [view for view in seen if view["readable"]]
     assert len(readable) > 100
-    assert all(view["state"] == "open" and view["token"] % (1 << 32) == 0 for view in readable)
+    assert [view for view in readable if view["state"] != "open" or view["token"] % (1 << 32) != 0] == []

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore import put
 
-from testkit import s3
+from testkit import observer, s3
 from testkit.hosts import SERVER, Host, hosts, why_not
 from tests.spark import quick
 from understudy.s3.client import Prefix
@@ -107,11 +107,8 @@ class Machines:
         """What the sink's own log says is in the sink. The server keeps objects as files."""
         objects = self.home / "s3" / s3.BUCKET
         found: Counter[str] = Counter()
-        for entry in (objects / "out" / "_spark_metadata").glob("[0-9]*"):
-            if entry.suffix in {"", ".compact"}:
-                for line in entry.read_text().splitlines()[1:]:
-                    path = objects / json.loads(line)["path"].removeprefix(f"{PLACE}/")
-                    found.update(pq.read_table(path).column("value").to_pylist())
+        for path in observer.files_logged(objects / "out" / "_spark_metadata"):
+            found.update(pq.read_table(objects / path.removeprefix(f"{PLACE}/")).column("value").to_pylist())
         return found
 
     def exact(self) -> bool:

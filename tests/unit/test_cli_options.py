@@ -5,6 +5,8 @@ A new option is checked by ``test_config_options``, and stands here from its fir
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import typer.main
@@ -69,3 +71,13 @@ def test_only_a_timing_may_be_given_several_times_and_only_tune_takes_no_value()
 def test_what_follows_the_options_is_one_list_of_words() -> None:
     (rest,) = (each for each in params() if each.param_type_name == "argument")
     assert (rest.name, rest.nargs, rest.required) == ("rest", -1, False), "none where a script was submitted"
+
+
+def test_help_answers_without_what_a_command_needs() -> None:
+    """Help and completion start as fast as they can: no event loop, no TLS, and none of the rooms that do the work."""
+    shown = "import sys, understudy.cli.main; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", shown], check=True, capture_output=True, text=True).stdout.split()
+    rooms = ("services", "supervisor", "ha", "election", "documents", "blobs", "doctor", "driver")
+    assert [
+        name for name in loaded if name in {"asyncio", "ssl"} or name.split(".")[1:2] in [[room] for room in rooms]
+    ] == []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from understudy.config.locks import BUILT_IN
 from understudy.documents.model import Content, Written
 from understudy.errors import EnvironmentProblem, SettingsError
 from understudy.services import registry
@@ -90,7 +91,7 @@ def test_in_a_pod_the_api_server_is_the_default(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_locks_of_a_built_in_are_those_that_it_makes() -> None:
-    for name, kinds in registry.BUILT_IN.items():
+    for name, kinds in BUILT_IN.items():
         assert registry.load(name).locks == kinds
 
 

@@ -13,16 +13,16 @@ import typer
 
 from understudy.cli.options import enumeration
 from understudy.cli.run import default_ha_dir
+from understudy.config.locks import BUILT_IN
 from understudy.errors import AccessDenied, DocumentUnreadable, ServerUnreachable, SettingsError
 from understudy.protocol.names import check_id, replicas_of
-from understudy.services import registry
-from understudy.services.plugin import ServicesSettings
 
 if TYPE_CHECKING:
     from understudy.blobs.model import BlobStore
     from understudy.documents.api_server import ApiServer
     from understudy.documents.model import DocumentStore
     from understudy.ha.services import HighAvailabilityServices
+    from understudy.services.plugin import ServicesSettings
 
 #: Time-out of one request, in seconds.
 REQUEST = 5.0
@@ -48,7 +48,7 @@ Lock = Annotated[
     typer.Option(
         help="The lock's kind in a cluster: lease, configmap or multi.",
         show_default="lease",
-        **enumeration(registry.BUILT_IN["kubernetes"]),
+        **enumeration(BUILT_IN["kubernetes"]),
     ),
 ]
 Ha = Annotated[
@@ -192,6 +192,8 @@ class Where:
         return store
 
     def _told(self, lock: str) -> ServicesSettings:
+        from understudy.services.plugin import ServicesSettings
+
         return ServicesSettings(
             cluster=self.cluster_id,
             lock=lock,
@@ -205,6 +207,8 @@ class Where:
 
     @asynccontextmanager
     async def _reached(self, lock: str) -> AsyncIterator[_Reached]:
+        from understudy.services import registry
+
         if self.cluster_id:
             check_id(self.cluster_id, "--cluster-id")
         chosen = registry.choose(self.services, lock)
@@ -216,6 +220,8 @@ class Where:
 
     async def _clusters(self, reached: _Reached, *, as_named: bool) -> list[str]:
         """The named cluster id, if it is there, else all there are."""
+        from understudy.services import registry
+
         place = reached.services.place
         if self.cluster_id:
             try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_type_hints
 
+from understudy.config.locks import BUILT_IN
 from understudy.config.option import BundleKey, Declared, Group, Option, Unit, options_of
 from understudy.errors import SettingsError
 
@@ -94,7 +95,7 @@ class Election(Group):
             default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
                 default="lease",
-                choices=("lease", "configmap", "multi"),
+                choices=BUILT_IN["kubernetes"],
                 meaning="lease, configmap, or multi (both) for migrations.",
             ),
         ),

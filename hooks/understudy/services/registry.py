@@ -7,25 +7,14 @@ module of a built-in is loaded when it is chosen, so a replica loads the client 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from types import MappingProxyType
 
+from understudy.config.locks import BUILT_IN
 from understudy.errors import EnvironmentProblem, SettingsError, UnderstudyError
 from understudy.ha.services import HighAvailabilityServices
 from understudy.services.plugin import GROUP, Plugin, ServicesSettings
-
-#: The kinds of lock of each built-in, the default first. Each has a module of its name here.
-BUILT_IN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "kubernetes": ("lease", "configmap", "multi"),
-        "filesystem": ("file",),
-        "zookeeper": ("zookeeper",),
-        "s3": ("s3",),
-    }
-)
 
 _OPERATIONS = ("read", "create", "replace", "bury", "watch")
 
