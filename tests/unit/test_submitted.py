@@ -151,6 +151,10 @@ class TestFetch:
             (tmp_path / "script").write_text("a file")
             with pytest.raises(EnvironmentProblem, match="Make room below --ha-dir"):
                 await fetch(machine.settings(), machine.artifacts, one, tmp_path)
+            (machine.home / "ha" / "c" / "artifacts").write_text("a file")
+            with pytest.raises(EnvironmentProblem, match="Make room below --ha-dir"):
+                await machine.replica().fetched()
+            assert machine.closed == 1
 
         run(script)
 

@@ -87,7 +87,7 @@ class Manifest:
                 raise ValueError(f"its version is {body.get('version')!r}, and {_VERSION} is known here")  # noqa: TRY301
             found = typed.build_known(cls, body)
             for each in found.files:
-                _check_file(each)
+                check_file(each)
         except ValueError as error:
             raise DocumentUnreadable(
                 f"what was submitted cannot be read: {error}", where=where, remedy=f"Upgrade this replica. {_AGAIN}"
@@ -95,8 +95,9 @@ class Manifest:
         return found
 
 
-def _check_file(file: File) -> None:
-    """Raises ``ValueError``."""
+def check_file(file: File) -> None:
+    """Raises ``ValueError`` for what is no file of one directory, on any machine."""
+    file.name.encode()  # which a name that is no UTF-8 does not survive
     if not file.name or file.name in {".", ".."} or "/" in file.name or "\0" in file.name:
         raise ValueError(f"{file.name!r} is no name of a file")
     if not _DIGEST.fullmatch(file.sha256):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from understudy.errors import DocumentEmptied, ScriptProblem, SettingsError
-from understudy.ha.artifacts import ArtifactStore, Attached, File, Manifest, give, readable, sha256
+from understudy.ha.artifacts import ArtifactStore, Attached, File, Manifest, check_file, give, readable, sha256
 from understudy.ha.job import RESTORE
 from understudy.ha.job_store import JobStore, MinEpoch
 from understudy.ha.submissions import Submission
@@ -123,8 +123,13 @@ def _looked_at(path: Path, where: str, paths: dict[str, Path]) -> File:
         raise SettingsError(
             f"{path} cannot be read: {error.strerror}", where=where, remedy="See who may read it"
         ) from None
-    paths[digest.hexdigest()] = path
-    return File(path.name, digest.hexdigest(), length)
+    found = File(path.name, digest.hexdigest(), length)
+    try:
+        check_file(found)
+    except ValueError as error:
+        raise SettingsError(str(error), where=where, remedy="Give the file another name") from None
+    paths[found.sha256] = path
+    return found
 
 
 def _read(path: Path, digest: str) -> bytes:

@@ -59,7 +59,7 @@ class Submissions:
         try:
             body = codec.decode(ENTRY, text)[1]
             last, current = body["last"], body["current"]
-            if type(last) is not int or not isinstance(current, dict | None):
+            if type(last) is not int or last < 0 or not isinstance(current, dict | None):
                 return cls(readable=False)
             return cls(last, None if current is None else typed.build_known(Submission, current))
         except (DocumentUnreadable, LookupError, ValueError):

@@ -138,7 +138,10 @@ class Submitted:
         """``None`` where another submission has come meanwhile, so that files of this one may have been removed."""
         base = self.settings.home / "artifacts"
         await asyncio.to_thread(sweep, base)
-        directory = OwnDirectory(base)
+        try:
+            directory = OwnDirectory(base)
+        except OSError as error:
+            raise _no_room(base, error) from None
         try:
             settings = await fetch(self.settings, ArtifactStore(self.blobs, self.settings.names), one, directory.path)
         except DocumentUnreadable:
@@ -197,9 +200,13 @@ def _write(path: Path, data: bytes) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
     except OSError as error:
-        raise EnvironmentProblem(
-            f"cannot be written: {error.strerror}", where=str(path), remedy="Make room below --ha-dir"
-        ) from None
+        raise _no_room(path, error) from None
+
+
+def _no_room(path: Path, error: OSError) -> EnvironmentProblem:
+    return EnvironmentProblem(
+        f"cannot be written: {error.strerror}", where=str(path), remedy="Make room below --ha-dir"
+    )
 
 
 def _membership(replicas: ReplicaStore, host: Host, log: Log) -> Membership:
