@@ -42,6 +42,7 @@ class Job:
     pull_secrets: tuple[str, ...]
     script: str
     script_file: str
+    submitted: bool
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     secret_environment: Mapping[str, tuple[str, str]]
@@ -273,6 +274,7 @@ def _job(reader: ConfigReader) -> Job:
         pull_secrets=tuple(reader.object_name(each, "imagePullSecrets") for each in reader.value("imagePullSecrets")),
         script=reader.text("script"),
         script_file=reader.text("scriptFile"),
+        submitted=reader.value("submitted"),
         arguments=tuple(reader.value("arguments")),
         environment=reader.variables("environment"),
         secret_environment=secrets,

@@ -33,7 +33,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 def check(settings: Settings) -> None:
     """Raises ``SettingsError`` for the first rule that is broken."""
     _check_names(settings.job)
-    _check_script(settings.job)
+    _check_script(settings)
     _check_environment(settings.job, settings.bucket)
     _check_spark(settings.job)
     check_ensemble(settings)
@@ -54,9 +54,13 @@ def _check_names(job: Job) -> None:
         raise wrong("jobId", job.job, rule, remedy="Name the job for what it computes")
 
 
-def _check_script(job: Job) -> None:
-    if bool(job.script) == bool(job.script_file):
-        raise wrong("script", job.script, "either script (in the image) or scriptFile (here)", "/app/flights.py")
+def _check_script(settings: Settings) -> None:
+    job = settings.job
+    if sum(map(bool, (job.script, job.script_file, job.submitted))) != 1:
+        rule = "either script (in the image), scriptFile (here), or submitted"
+        raise wrong("script", job.script, rule, "/app/flights.py")
+    if job.submitted:
+        _check_submitted(settings)
     if not job.script_file:
         return
     path = Path(PROJECT, job.script_file)
@@ -66,8 +70,23 @@ def _check_script(job: Job) -> None:
         raise wrong("scriptFile", job.script_file, "a name of letters, digits, dots, - and _", "examples/flights.py")
     if path.stat().st_size > 900_000:
         raise wrong(
-            "scriptFile", job.script_file, "below 900 kB: a ConfigMap holds 1 MiB", remedy="Put it into the image"
+            "scriptFile",
+            job.script_file,
+            "below 900 kB: a ConfigMap holds 1 MiB",
+            remedy="Put it into the image, or submit it (submitted)",
         )
+
+
+def _check_submitted(settings: Settings) -> None:
+    if not settings.bucket.ha:
+        rule = "there is no HA storage to fetch it from"
+        raise wrong("submitted", value=True, rule=rule, remedy="Leave it out, or set haStorage to true")
+    if settings.on_volume:
+        rule = "a StatefulSet's documents are on its own pod's volume"
+        raise wrong("submitted", value=True, rule=rule, remedy="Use script or scriptFile")
+    if settings.job.arguments:
+        rule = "they are submitted with the script"
+        raise wrong("arguments", list(settings.job.arguments), rule, remedy="Give them to understudy submit")
 
 
 def _check_environment(job: Job, bucket: BucketSettings) -> None:

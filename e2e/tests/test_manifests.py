@@ -46,6 +46,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "declared running": {"state": "running", "egress": ["10.0.0.0/8"]},
     "no policies": {"networkPolicies": False},
     "scriptFile": {"script": "", "scriptFile": "examples/flights.py"},
+    "submitted": {"script": "", "submitted": True, "haStorage": True},
     "flowSchema": {"flowSchema": True},
     "workloadIdentity": {"workloadIdentity": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/flights"}},
     "secretEnvironment": {"secretEnvironment": {"API_KEY": "flights-api/key"}},

@@ -85,10 +85,16 @@ def without(submit: Sequence[str], name: str) -> list[str]:
 def merged(script: str, operator: Sequence[str]) -> list[str]:
     """A script's own ``PYSPARK_SUBMIT_ARGS`` and the options of the command line, which come last and win.
 
-    Of the packages, jars and files that both name, all count: spark-submit would take the last list alone.
     Raises ``ValueError`` for a quotation without an end.
     """
-    own = list(itertools.takewhile(lambda word: word != SHELL, shlex.split(script)))
+    return combined(list(itertools.takewhile(lambda word: word != SHELL, shlex.split(script))), operator)
+
+
+def combined(own: Sequence[str], operator: Sequence[str]) -> list[str]:
+    """``own`` options, and those of ``operator``, which come last and win.
+
+    Of the packages, jars and files that both name, all count: spark-submit would take the last list alone.
+    """
     given = list(operator)
     for name in _LISTS:
         first, second = option(own, name, ""), option(given, name, "")

@@ -52,11 +52,12 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
         options += ["--timing", f"{name}={seconds}"]
     options += [*_options(run), "--checkpoints", url(settings, "checkpoints"), "--scratch", url(settings, "scratch")]
     options += ["--ha-storage", url(settings, "ha")] if settings.bucket.ha else []
+    options += ["--submitted"] if job.submitted else []
     for name, value in {**_spark(settings), **s3a(settings, endpoint)}.items():
         options += ["--conf", f"{name}={value}"]
     for name, value in job.spark.items():
         options += ["--conf", literal(f"{name}={value}")]
-    return [*options, "--master", _master(settings), script(settings), *map(literal, job.arguments)]
+    return [*options, "--master", _master(settings), *_script(settings)]
 
 
 def _options(run: Run) -> list[str]:
@@ -66,8 +67,12 @@ def _options(run: Run) -> list[str]:
     return [word for group, key in told for word in key.option.words(getattr(group, key.option.field))]
 
 
-def script(settings: Settings) -> str:
-    return settings.job.script or f"{SCRIPTS}/{Path(settings.job.script_file).name}"
+def _script(settings: Settings) -> list[str]:
+    """The script and its arguments; nothing where they are submitted."""
+    job = settings.job
+    if job.submitted:
+        return []
+    return [job.script or f"{SCRIPTS}/{Path(job.script_file).name}", *map(literal, job.arguments)]
 
 
 def environment(settings: Settings) -> list[Manifest]:

@@ -6,13 +6,14 @@ import asyncio
 import io
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.blob_backends import Made
+from tests.contract.mortal import Killed, Life, MortalBlobs
 from understudy.blobs.model import BlobStore
 from understudy.config.timings import Timings
 from understudy.documents.filesystem import FilesystemDocumentStore
@@ -31,48 +32,6 @@ BELOW = "job-results/c/j/monday"
 DIRTY, CLEAN = f"{BELOW}/result_DIRTY.json", f"{BELOW}/result.json"
 #: Left by two replicas that are gone, by one that lives, and by a replica of another cluster.
 SCRATCH = ("c/dead/q0.1/state", "c/dead/q0.2/state", "c/gone/q0.0/state", "c/lives/q0.0/state", "other/dead/q0.0/state")
-
-
-class Killed(BaseException):
-    """The process is gone: no line of it is run any more."""
-
-
-@dataclass(slots=True)
-class Mortal:
-    """A client of ``store`` whose process is killed at request ``number``: before it was sent, or after it was done."""
-
-    store: BlobStore
-    number: int
-    done: bool
-    taken: int = 0
-    place: str = "a bucket"
-
-    async def read(self, name: str) -> bytes | None:
-        return await self._request(lambda: self.store.read(name))
-
-    async def create(self, name: str, data: bytes) -> bytes:
-        return await self._request(lambda: self.store.create(name, data))
-
-    async def delete(self, name: str) -> None:
-        await self._request(lambda: self.store.delete(name))
-
-    async def names(self, prefix: str) -> list[str]:
-        return await self._request(lambda: self.store.names(prefix))
-
-    async def discard(self, prefix: str) -> int:
-        return await self._request(lambda: self.store.discard(prefix))
-
-    async def close(self) -> None:
-        await self.store.close()
-
-    async def _request(self, send: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        self.taken += 1
-        if self.taken == self.number and not self.done:
-            raise Killed
-        answer = await send()
-        if self.taken == self.number:
-            raise Killed
-        return answer
 
 
 def run(script: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -106,7 +65,7 @@ def test_a_replica_that_is_killed_at_any_request_leaves_what_the_next_one_finish
             for name in SCRATCH:
                 await store.create(name, b"")
             try:
-                await settle(Mortal(another(), number, done), replicas, tmp_path, deletes=deletes)
+                await settle(MortalBlobs(another(), Life(number, done)), replicas, tmp_path, deletes=deletes)
             except Killed:
                 await settle(store, replicas, tmp_path, deletes=deletes)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from understudy.documents import codec, record
@@ -17,10 +18,12 @@ from understudy.documents.record import Record
 from understudy.election.records import GRANT, Free, GrantEntry, decode_grant, lock_state_of
 from understudy.errors import DocumentUnreadable, EnvironmentProblem
 from understudy.fencing.claim import standing_claim
+from understudy.ha.artifacts import Attached, File, Manifest
 from understudy.ha.components import Components
 from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
+from understudy.ha.submissions import Submission, Submissions
 from understudy.protocol import claim as claim_json
 from understudy.protocol import counters as counters_page
 from understudy.protocol import gate as gate_page
@@ -37,6 +40,7 @@ RUNS = Runs("two", 1.5, 7, 0.0, (PastRun("one", "FINISHED", 1.0),))
 REPLICA = Replica("h", "standby", True, "live", 4, 1.5, "job.py:1", "", 2, 7, "pod", 9, "boot", 0.5, "10.0.0.1:8080")
 CLAIM = Claim(Token(3, 2), "h", "c", "j", "lease")
 COUNTS = Counts(3, 1, 2, 1, 1.5, 41, 7 << 32, Commit(7 << 32, "file:/c", 41))
+MANIFEST = Manifest("c", "j", File("job.py", "a" * 64, 3), ["1"], ["--conf", "a=b"], [Attached("--jars", "s3a://b/x")])
 _GRANT = GrantEntry(3, "h", "n", released=True, successor="g")
 _CONTENT = Content(leader=LeaderRecord("h", 15.0, "then", "then", 3))
 
@@ -121,6 +125,22 @@ def component(data: bytes) -> None:
     assert Components.of(Document("d", again, None, {}, "1")) == found
 
 
+def submissions(data: bytes) -> None:
+    document = _entry("submitted", "submitted", data)
+    found = Submissions() if document is None else Submissions.of(document)
+    again = {name: text for name, text in found.entries(Submissions()).items() if text is not None}
+    assert not found.readable or Submissions.of(Document("d", again, None, {}, "1")) == found
+
+
+def manifest(data: bytes) -> None:
+    try:
+        found = Manifest.decode(data, "there")
+    except DocumentUnreadable:
+        return
+    assert Manifest.decode(found.encode(), "there") == found
+    assert all(Path("/below", each.name).parent == Path("/below") for each in found.files)
+
+
 def message(data: bytes) -> None:
     try:
         found = messages.decode(data)
@@ -190,6 +210,8 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         claim,
         replica,
         component,
+        submissions,
+        manifest,
         message,
         annotation,
         lease,
@@ -207,6 +229,10 @@ SEEDS: dict[str, bytes] = {
     "claim": codec.canonical(CLAIM.to_body()).encode(),
     "replica": codec.canonical(asdict(REPLICA)).encode(),
     "component": codec.canonical({"token": int(Token(3, 0)), "holder": "h", "address": "10.0.0.1:8080"}).encode(),
+    "submissions": codec.canonical(
+        {"last": 2, "current": asdict(Submission(2, "a" * 64, "job.py", "anna", 1.5))}
+    ).encode(),
+    "manifest": MANIFEST.encode(),
     "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),

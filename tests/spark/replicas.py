@@ -45,7 +45,8 @@ class Replicas:
         self.temporary = home / "tmp"
         self.temporary.mkdir()
 
-    def start(self, *options: str, master: str = "local[2]") -> subprocess.Popen[bytes]:
+    def start(self, *options: str, master: str = "local[2]", script: str = "job.py") -> subprocess.Popen[bytes]:
+        """Without a ``script``, where one was submitted."""
         with (self.home / f"replica-{len(self.started)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [
@@ -56,7 +57,7 @@ class Replicas:
                     *quick.submit_options(),
                     "--master",
                     master,
-                    "job.py",
+                    *([script] if script else []),
                 ],
                 cwd=self.home,
                 env={**os.environ, "TMPDIR": str(self.temporary)},

@@ -70,7 +70,7 @@ def test_only_a_timing_may_be_given_several_times_and_only_tune_takes_no_value()
 
 def test_what_follows_the_options_is_one_list_of_words() -> None:
     (rest,) = (each for each in params() if each.param_type_name == "argument")
-    assert (rest.name, rest.nargs, rest.required) == ("rest", -1, True)
+    assert (rest.name, rest.nargs, rest.required) == ("rest", -1, False), "none where a script was submitted"
 
 
 def test_help_answers_without_what_a_command_needs() -> None:

@@ -169,6 +169,7 @@ BROKEN: dict[str, tuple[Harm, Severity, str, str, int]] = {
     "a damaged request": (entry("c-j", "request", "x"), WARNING, "documents", "entry request cannot be read", 0),
     "a damaged counter": (entry("c-j", "counter", "x"), WARNING, "documents", "entry counter cannot be read: boundaries get no", 0),
     "a damaged answer": (entry("c-j", "answer", "x"), WARNING, "documents", "entry answer cannot be read", 0),
+    "a damaged submission": (entry("c-j", "submitted", "x"), WARNING, "documents", "entry submitted cannot be read: replicas that are", 0),
     "a damaged replica": (entry("c-replicas", "replica.q", "x"), WARNING, "documents", "what replica q says of itself cannot be read", 0),
     "a damaged cluster": (entry("c-replicas", "cluster", "x"), PROBLEM, "documents", "c-replicas (cluster): the value is not JSON", 4),
     "no cluster": (entry("c-replicas", "cluster", None), PROBLEM, "documents", "which job the cluster id belongs to is gone", 4),

@@ -13,6 +13,7 @@ import typer
 
 from understudy.cli.job_of import bound_job
 from understudy.cli.where import (
+    FILES,
     ClusterId,
     Conf,
     Context,
@@ -43,7 +44,8 @@ def backup(
     conf: Conf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Copy a job's HA data to a file: its document, what its cluster id is bound to, and with --ha-storage the results of its runs.
+    """Copy a job's HA data to a file: its document, what its cluster id is bound to, and with --ha-storage the results of its runs and what was
+    submitted last.
 
     Replicas may run meanwhile. Checkpoints and sinks are not part of it.
 
@@ -62,9 +64,10 @@ def backup(
         raise SettingsError(
             f"cannot be written: {error.strerror}", where=str(file), remedy="Name another file"
         ) from None
+    submitted = f", and {told['artifacts']} files of what was submitted" if told["artifacts"] else ""
     _tell(
         {"file": str(file), **told},
-        f"{file}: {told['documents']} documents and {told['results']} results",
+        f"{file}: {told['documents']} documents and {told['results']} results{submitted}",
         as_json=as_json,
     )
 
@@ -78,7 +81,13 @@ async def _taken(where: Where, ha_storage: str) -> tuple[str, dict[str, object]]
         job = await bound_job(stores, "There is nothing to copy")
         names = Names(stores.cluster, job)
         found = await take(stores.documents, names, _results(where, ha_storage, stores, job), time.time())
-    told = {"cluster": found.cluster, "job": job, "documents": len(found.documents), "results": len(found.results)}
+    told = {
+        "cluster": found.cluster,
+        "job": job,
+        "documents": len(found.documents),
+        "results": len(found.results),
+        "artifacts": len(found.artifacts),
+    }
     return found.encode(), told
 
 
@@ -112,9 +121,9 @@ def restore(
     except OSError as error:
         raise SettingsError(f"cannot be read: {error.strerror}", where=str(file), remedy="Name a backup") from None
 
-    if found.results and not ha_storage:
+    if (found.results or found.artifacts) and not ha_storage:
         raise SettingsError(
-            f"the backup has {len(found.results)} results",
+            f"the backup has {len(found.results)} results and {len(found.artifacts)} files that were submitted",
             where="--ha-storage",
             remedy="Say where they belong, as understudy run is told",
         )
@@ -137,7 +146,7 @@ def _results(where: Where, url: str, stores: Stores, job: str) -> JobResultStore
     """``None`` without HA storage. Raises ``SettingsError``."""
     from understudy.ha.results import JobResultStore
 
-    return JobResultStore(where.blobs(url, "--ha-storage"), stores.cluster, job) if url else None
+    return JobResultStore(where.blobs(url, "--ha-storage", FILES), stores.cluster, job) if url else None
 
 
 def _tell(body: Mapping[str, object], line: str, *, as_json: bool) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.job_of import JobOf, check_timeout, tell_done
+from understudy.cli.job_of import JobOf, begun, check_timeout, tell_done
 from understudy.cli.requests import Wish, ask, check_answer, wait_for
 from understudy.cli.resume import Wished, let_go_on
-from understudy.cli.where import REQUEST, ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Stores, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, JobId, Namespace, Stores, Where
 from understudy.errors import RequestFailed, RequestRefused
 
 if TYPE_CHECKING:
@@ -28,9 +28,7 @@ def ensure(
     state: Annotated[Declared, typer.Argument(help="What the job shall be.")],
     ha_dir: HaDir = None,
     cluster_id: ClusterId = "",
-    job_id: Annotated[
-        str, typer.Option(help="Its job, where no replica has been there yet.", show_default="the cluster id")
-    ] = "",
+    job_id: JobId = "",
     namespace: Namespace = "",
     context: Context = "",
     ha: Ha = "",
@@ -67,9 +65,9 @@ async def _ensure(where: Where, job_id: str, state: Declared, timeout: float) ->
     from understudy.protocol.token import NONE
 
     async with _opened(where, job_id) as stores:
-        job_of = await _job_of(stores, job_id)
+        job_of = await JobOf.bound(stores, job_id)
         job = job_of.known
-        led = job.token != NONE if job is not None else await _begun(stores, job_of)
+        led = job.token != NONE if job is not None else await begun(stores, job_of.replicas)
         if job is not None and _ends(job):
             return job_of.here, f"is {job.status}, and stays so"
         if state is Declared.RUNNING:
@@ -93,32 +91,6 @@ def _opened(where: Where, job_id: str) -> AbstractAsyncContextManager[Stores]:
     """A server elsewhere knows nothing of a cluster before its first replica or its first declaration: with both ids it may be new there."""
     elsewhere = not (where.in_kubernetes or where.on_this_machine)
     return where.open_new() if elsewhere and where.cluster_id and job_id else where.open()
-
-
-async def _job_of(stores: Stores, job_id: str) -> JobOf:
-    """The job that the cluster id is bound to, and from now on if it was to none. Raises ``IdentityConflict`` for another one."""
-    from understudy.ha.replicas import ReplicaStore
-    from understudy.protocol.names import check_id, replicas_of
-
-    replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
-    name = check_id(job_id or await replicas.job() or stores.cluster, "--job-id")
-    await replicas.join(name)
-    return await JobOf.named(stores, replicas, name)
-
-
-async def _begun(stores: Stores, job_of: JobOf) -> bool:
-    """Whether a job without a record may have had a leader: its replicas say so, or a claim on this machine does."""
-    from understudy.documents.filesystem import FilesystemDocumentStore
-    from understudy.fencing.claim import min_epoch
-
-    floor = (
-        stores.documents.directory.parent / "floor" if isinstance(stores.documents, FilesystemDocumentStore) else None
-    )
-    if floor is not None and floor.is_dir():
-        claims = FilesystemDocumentStore(floor, REQUEST)
-        if await min_epoch(claims, "claim"):
-            return True
-    return await job_of.replicas.begun()
 
 
 def _ends(job: Job) -> bool:

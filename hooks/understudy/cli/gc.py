@@ -15,6 +15,8 @@ from understudy.errors import JobNotBegun
 
 if TYPE_CHECKING:
     from understudy.ha.cleanup import Cleanup, Leftover
+    from understudy.ha.job import Job
+    from understudy.ha.job_store import JobStore
 
 
 def gc(
@@ -42,11 +44,11 @@ def gc(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what dead replicas and ended runs of a job have left, or remove it: what they rehearsed on, dirty results beside clean ones, files of savepoints
-    that have failed, and savepoints that the job has forgotten because there are 32 newer ones.
+    that have failed, savepoints that the job has forgotten because there are 32 newer ones, and files of earlier submissions and of such that broke off.
 
-    Replicas remove the same by themselves, but no savepoint that was ever complete. It is safe while they run; one that has not been able to say that it is
-    there may lose a rehearsal. Checkpoints, sinks, claims, documents and savepoints that are listed as complete are never part of it, nor is anything of
-    another cluster id.
+    Replicas remove the same by themselves, but no savepoint that was ever complete, and nothing of a submission that broke off. It is safe while they run; one
+    that has not been able to say that it is there may lose a rehearsal, and a submission that is under way is refused. Checkpoints, sinks, claims, documents,
+    what a replica runs that starts now, and savepoints that are listed as complete are never part of it, nor is anything of another cluster id.
 
     Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
     it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job.
@@ -73,12 +75,23 @@ async def _gc(where: Where, urls: tuple[str, str], keep: int | None, *, remove: 
         results = JobResultStore(where.blobs(storage, "--ha-storage"), stores.cluster, job_of.known.job)
         rehearsed = where.blobs(scratch, "--scratch") if scratch else None
         cleanup = Cleanup(stores.cluster, results, job_of.replicas, rehearsed)
+        job = await _without_broken_off(cleanup, job_of.jobs, job_of.known, remove=remove)
         found = [
-            *await cleanup.find(job=job_of.known),
-            *await cleanup.forgotten(job_of.known),
-            *(await cleanup.expired(keep, job_of.known.runs.run) if keep is not None else ()),
+            *await cleanup.find(job=job),
+            *await cleanup.forgotten(job),
+            *(await cleanup.expired(keep, job.runs.run) if keep is not None else ()),
         ]
         await _deal_with(found, cleanup if remove else None, as_json=as_json)
+
+
+async def _without_broken_off(cleanup: Cleanup, jobs: JobStore, job: Job, *, remove: bool) -> Job:
+    """``job`` with the numbers of submissions that were never given taken back: before anything of them is removed, and only if it is."""
+    from understudy.ha.artifacts import take_back
+    from understudy.protocol.token import HIGHEST
+
+    if not (number := await cleanup.broken_off(job)):
+        return job
+    return await jobs.change(HIGHEST, take_back(number)) if remove else take_back(number)(job)
 
 
 async def _deal_with(found: list[Leftover], cleanup: Cleanup | None, *, as_json: bool) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import socket
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from understudy.cli.where import Stores
+from understudy.cli.where import REQUEST, Stores
 from understudy.errors import JobNotBegun, SettingsError
-from understudy.protocol.names import job_document_of, replicas_of
+from understudy.protocol.names import check_id, job_document_of, replicas_of
 
 if TYPE_CHECKING:
     from understudy.ha.job import Job
@@ -29,6 +32,15 @@ def check_timeout(seconds: float) -> None:
         raise SettingsError(f"{seconds:g} is no number of seconds up to a day", where="--timeout", remedy="Give one")
 
 
+def who() -> str:
+    """Who gives this command, for people."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in an image that is run under any uid
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
 def tell_done(job: str, action: str, text: str, *, as_json: bool) -> None:
     body = {"job": job, "action": action, "result": "done", "text": text}
     sys.stdout.write(f"{json.dumps(body) if as_json else f'{job} {text}'}\n")
@@ -44,6 +56,21 @@ async def bound_job(stores: Stores, remedy: str) -> str:
             f"no replica of cluster {stores.cluster!r} has ever run {stores.place}", where="--cluster-id", remedy=remedy
         )
     return name
+
+
+async def begun(stores: Stores, replicas: ReplicaStore) -> bool:
+    """Whether a job without a record may have had a leader: its replicas say so, or a claim on this machine does."""
+    from understudy.documents.filesystem import FilesystemDocumentStore
+    from understudy.fencing.claim import min_epoch
+
+    floor = (
+        stores.documents.directory.parent / "floor" if isinstance(stores.documents, FilesystemDocumentStore) else None
+    )
+    if floor is not None and floor.is_dir():
+        claims = FilesystemDocumentStore(floor, REQUEST)
+        if await min_epoch(claims, "claim"):
+            return True
+    return await replicas.begun()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +101,16 @@ class JobOf:
                 remedy=f"There is nothing to {what}: its replicas begin it as soon as one of them leads",
             )
         return found
+
+    @classmethod
+    async def bound(cls, stores: Stores, job_id: str) -> JobOf:
+        """The job that the cluster id is bound to, and from now on if it was to none. Raises ``IdentityConflict`` for another one."""
+        from understudy.ha.replicas import ReplicaStore
+
+        replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
+        name = check_id(job_id or await replicas.job() or stores.cluster, "--job-id")
+        await replicas.join(name)
+        return await cls.named(stores, replicas, name)
 
     @classmethod
     async def named(cls, stores: Stores, replicas: ReplicaStore, name: str) -> JobOf:

@@ -13,7 +13,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, doctor, ensure, gc, leader, purge, requests, result, resume, run, savepoints, status
+from understudy.cli import (
+    backup,
+    doctor,
+    ensure,
+    gc,
+    leader,
+    purge,
+    requests,
+    result,
+    resume,
+    run,
+    savepoints,
+    status,
+    submit,
+)
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -25,6 +39,7 @@ app = typer.Typer(
     help="Keeps a PySpark driver alive: replicas that elect, rehearse and take over.",
 )
 app.command("run", cls=PanelledCommand, context_settings=run.CONTEXT)(run.run)
+app.command("submit", context_settings=run.CONTEXT)(submit.submit)
 app.command("status")(status.status)
 app.command("leader")(leader.leader)
 app.command("suspend")(requests.suspend)

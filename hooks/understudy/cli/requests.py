@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
-import socket
 import sys
 import time
 import uuid
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from understudy.cli.job_of import LOOK, JobOf, check_timeout, tell_done
+from understudy.cli.job_of import LOOK, JobOf, check_timeout, tell_done, who
 from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where
 from understudy.errors import DocumentError, RequestFailed, RequestRefused, RequestUnanswered, SettingsError
 
@@ -229,7 +226,7 @@ def _pause_or_not(where: Where, action: str, *, as_json: bool) -> None:
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, action)
             jobs = job_of.jobs
-            found = await (jobs.pause(_who(), time.time()) if action == "pause" else jobs.unpause())
+            found = await (jobs.pause(who(), time.time()) if action == "pause" else jobs.unpause())
             was, now = found.requests.paused is not None, action == "pause"
             text = ("is paused" if now else "is not paused") + (", as it was" if was == now else "")
             tell_done(job_of.here, action, text, as_json=as_json)
@@ -282,7 +279,7 @@ async def ask(job_of: JobOf, wish: Wish, *, wait: bool = True) -> tuple[Request,
     request = Request(
         uuid.uuid4().hex[:12],
         Action(wish.action),
-        _who(),
+        who(),
         time.time(),
         wish.timeout,
         to,
@@ -307,14 +304,6 @@ async def _holder(job_of: JobOf, name: str) -> str:
             remedy=f"There is {known}",
         )
     return found[0]
-
-
-def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user without a name, as in an image that is run under any uid
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"
 
 
 def _answer_to(request: Request, job: Job) -> Answer | None:

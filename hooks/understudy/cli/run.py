@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,9 @@ from understudy.errors import ReplicaStopped, SettingsError
 
 if TYPE_CHECKING:
     from understudy.events import Log
+    from understudy.ha.services import HighAvailabilityServices
+    from understudy.supervisor.health import Health
+    from understudy.supervisor.hosts import Host
     from understudy.supervisor.settings import RunSettings
     from understudy.supervisor.supervisor import Supervisor
     from understudy.supervisor.workload import AfterExit
@@ -36,12 +41,21 @@ _SUBMIT_WITH_VALUE = frozenset(
 _SUBMIT_FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
 
 
-def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
-    """Splits words into spark-submit options, the script, and the script's arguments.
+def split(rest: list[str], command: str = "run") -> tuple[list[str], str, list[str]]:
+    """Splits words of ``command`` into spark-submit options, the script, and the script's arguments.
 
     Raises:
         SettingsError: a word is none of them.
     """
+    submit, words = split_options(rest, command)
+    if not words:
+        where = f"understudy {command}"
+        raise SettingsError("no script is given", where=where, remedy="Add the path of a PySpark script")
+    return submit, words[0], words[1:]
+
+
+def split_options(rest: list[str], command: str = "run") -> tuple[list[str], list[str]]:
+    """Splits words into spark-submit options and what follows them. Raises ``SettingsError`` for an option that is none."""
     submit: list[str] = []
     words = iter(rest)
     for word in words:
@@ -63,11 +77,11 @@ def split(rest: list[str]) -> tuple[list[str], str, list[str]]:
             raise SettingsError(
                 "neither an option of understudy nor of spark-submit",
                 where=word,
-                remedy="Write: understudy run [options] [spark-submit options] job.py [arguments]; see understudy run --help",
+                remedy=f"Write: understudy {command} [options] [spark-submit options] job.py [arguments]; see understudy {command} --help",
             )
         else:
-            return submit, word, list(words)
-    raise SettingsError("no script is given", where="understudy run", remedy="Add the path of a PySpark script")
+            return submit, [word, *words]
+    return submit, []
 
 
 def default_ha_dir() -> Path:
@@ -82,13 +96,13 @@ def _derived_id(script: str) -> str:
 @takes_options
 def run(
     rest: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="[SPARK-SUBMIT OPTIONS] JOB.PY [ARGUMENTS]",
             show_default=False,
-            help="The script, as for spark-submit.",
+            help="The script, as for spark-submit. None with --submitted.",
         ),
-    ],
+    ] = None,
     **options: Any,
 ) -> None:
     """Run one replica of a PySpark script. Start it two or three times: one leads, the others rehearse and wait.
@@ -110,11 +124,11 @@ def run(
     from understudy.events import Log
     from understudy.submit import with_bracketed_hosts
 
-    submit, script, arguments = split(rest)
+    config = Config.of(options)
+    submit, script, arguments = _words(rest or [], submitted=config.job.submitted)
     submit = with_bracketed_hosts(submit)
     _adopt(spark_environment())
     _refuse_cluster_mode(submit)
-    config = Config.of(options)
     settings = _resolved(config, Path(script), tuple(arguments), tuple(submit))
     listen = config.probes.listen
     if not listen and settings.on_kubernetes:
@@ -128,6 +142,20 @@ def run(
     sys.exit(asyncio.run(_replica(settings, address, fence, log)))
 
 
+def _words(rest: list[str], *, submitted: bool) -> tuple[list[str], str, list[str]]:
+    """As ``split``; without a script where one was submitted. Raises ``SettingsError``."""
+    if not submitted:
+        return split(rest)
+    submit, words = split_options(rest)
+    if words:
+        raise SettingsError(
+            f"what was submitted is to run, and {words[0]}",
+            where="--submitted",
+            remedy="Leave one of them out; arguments are submitted with the script",
+        )
+    return submit, "", []
+
+
 def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: tuple[str, ...]) -> RunSettings:
     """Fills in what the script and this machine decide where no option does."""
     from understudy.config.timings import timings_from
@@ -136,6 +164,8 @@ def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: 
 
     job, election = config.job, config.election
     chosen = registry.choose(election.ha, election.lock)
+    if job.submitted and not job.cluster_id:
+        raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one that it was submitted for")
     cluster = job.cluster_id or _derived_id(str(script))
     return RunSettings(
         script=script,
@@ -150,6 +180,7 @@ def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: 
         ha_address=election.ha_address,
         namespace=election.namespace,
         run_id=job.run_id,
+        submitted=job.submitted,
         storage=config.storage,
         rehearsal=config.rehearsal,
         standby=config.standby,
@@ -162,20 +193,54 @@ def _resolved(config: Config, script: Path, arguments: tuple[str, ...], submit: 
 async def _replica(settings: RunSettings, address: tuple[str, int] | None, fence: Path, log: Log) -> int:
     """Runs a replica, with probes at ``address`` if there is one, and returns its exit code."""
     from understudy.supervisor.backends import connect
-    from understudy.supervisor.supervisor import Supervisor
+    from understudy.supervisor.submitted import Submitted
 
     services, host = await connect(settings, log)
-    supervisor = Supervisor(settings, services, host, fence, log)
-    if address is None:
-        return await _run(supervisor, host.after_exit)
+    if not settings.submitted:
+        return await _supervised(settings, services, host, address, fence, log)
+    waiting = Submitted.of(settings, services, host, log)
+    async with _probes(waiting.health, services, address):
+        found = await waiting.fetched()
+    if found is None:
+        return _told_to_stop(host.after_exit)
+    try:
+        return await _supervised(found.settings, services, host, address, fence, log)
+    finally:
+        found.directory.remove()
+
+
+async def _supervised(
+    settings: RunSettings,
+    services: HighAvailabilityServices,
+    host: Host,
+    address: tuple[str, int] | None,
+    fence: Path,
+    log: Log,
+) -> int:
     from understudy.supervisor.election import endpoint_address
+    from understudy.supervisor.supervisor import Supervisor
+
+    supervisor = Supervisor(settings, services, host, fence, log)
+    async with _probes(supervisor.health, services, address) as port:
+        if address is not None:
+            supervisor.serve_endpoint(endpoint_address(host, address[0], port))
+        return await _run(supervisor, host.after_exit)
+
+
+@asynccontextmanager
+async def _probes(
+    health: Health, services: HighAvailabilityServices, address: tuple[str, int] | None
+) -> AsyncIterator[int]:
+    """Serves probes at ``address``, if there is one; the port."""
+    if address is None:
+        yield 0
+        return
     from understudy.supervisor.probes import Probes
 
-    probes = Probes(supervisor.health, services.requests)
+    probes = Probes(health, services.requests)
     port = await probes.start(*address)
-    supervisor.serve_endpoint(endpoint_address(host, address[0], port))
     try:
-        return await _run(supervisor, host.after_exit)
+        yield port
     finally:
         await probes.stop()
 
@@ -219,11 +284,18 @@ async def _run(supervisor: Supervisor, after: AfterExit) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, supervisor.told_to_stop.set)
         await supervisor.told_to_stop.wait()
-    if code == 0 and after is AfterExit.COUNTED and supervisor.told_to_stop.is_set():
+    return _told_to_stop(after) if code == 0 and supervisor.told_to_stop.is_set() else code
+
+
+def _told_to_stop(after: AfterExit) -> int:
+    """The exit code. Raises ``ReplicaStopped`` in a Job's pod."""
+    from understudy.supervisor.workload import AfterExit
+
+    if after is AfterExit.COUNTED:
         raise ReplicaStopped(
             "this replica was told to stop", remedy="Its Job makes a pod in its place, unless the run has ended"
         )
-    return code
+    return 0
 
 
 def _address(text: str) -> tuple[str, int]:

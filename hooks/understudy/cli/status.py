@@ -75,7 +75,7 @@ async def _print(where: Where, lock: str, *, as_json: bool) -> None:
         )
         if grave is None and not failures and not picture.begun:
             grave = _not_begun(found[0], picture)
-        if grave is None or picture.replicas or as_json:
+        if grave is None or picture.replicas or picture.submission is not None or as_json:
             text = json.dumps(asdict(picture), indent=2) if as_json else "\n".join(picture.lines(time.time()))
             sys.stdout.write(f"{text}\n")
         if grave is not None:

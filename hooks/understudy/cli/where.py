@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 
 #: Time-out of one request, in seconds.
 REQUEST = 5.0
+#: The same of one for a file of up to 64 MiB.
+FILES = 60.0
 
 HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")]
 ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
+JobId = Annotated[
+    str, typer.Option(help="Its job, where no replica has been there yet.", show_default="the cluster id")
+]
 Namespace = Annotated[
     str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
 ]
@@ -143,7 +148,7 @@ class Where:
     async def open_new(self, lock: str = "") -> AsyncIterator[Stores]:
         """Opens the named cluster, of which nothing needs to be there. Raises ``SettingsError`` where none is named."""
         if not self.cluster_id:
-            raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one that the backup is of")
+            raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one that it is for")
         if self.on_this_machine:
             yield _on_this_machine(self._told("file").ha_dir / self.cluster_id)
             return

@@ -56,6 +56,16 @@ class Job(Group):
             default_words="the run under way",
         ),
     ] = ""
+    submitted: Annotated[
+        bool,
+        Declared(
+            "Run what understudy submit has stored, the newest there is at this start, instead of a script of this command line; wait for it, if"
+            " there is none. Needs --cluster-id and --ha-storage.",
+            bundle=BundleKey(
+                meaning="Replicas run what understudy submit has stored, instead of script or scriptFile, which are empty then. Needs haStorage."
+            ),
+        ),
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +155,8 @@ class Storage(Group):
     ha_storage: Annotated[
         str,
         Declared(
-            "Where the results of runs are kept, which outlive the documents, and savepoints: s3a://BUCKET/PREFIX, reached as Spark's"
-            " settings say, or a directory. Without it results are in the documents only.",
+            "Where the results of runs are kept, which outlive the documents, savepoints, and what is submitted: s3a://BUCKET/PREFIX, reached as"
+            " Spark's settings say, or a directory. Without it results are in the documents only.",
             default_words="nowhere",
         ),
     ] = ""

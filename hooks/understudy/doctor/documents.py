@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from understudy.doctor.finding import Finding, note, of_error, ok, problem, warning
 from understudy.documents.model import HEADROOM, LIMIT, Document
 from understudy.errors import DocumentEmptied, DocumentTooLarge, DocumentUnreadable, JobFailed, UnderstudyError
-from understudy.ha import checkpoints, components, ownership, requests, roots
+from understudy.ha import checkpoints, components, ownership, requests, roots, submissions
 from understudy.ha.job import ENTRY, RESTORE, Job, Status
 from understudy.ha.replicas import Replica, bound, entries_of
+from understudy.protocol.token import NONE
 
 CHECK = "documents"
 JOB = "job"
@@ -102,6 +103,8 @@ def _damaged_entries(document: Document, job: Job) -> list[Finding]:
         damaged(checkpoints.ENTRY, "a checkpoint that was restored from a copy is not noticed")
     if job.checkpoints.counter is None:
         damaged(checkpoints.COUNTER, "boundaries get no numbers any more")
+    if not job.submissions.readable:
+        damaged(submissions.ENTRY, "replicas that are started for what was submitted end, and nothing can be submitted")
     for entry, why in requests.unreadable(document):
         damaged(entry, f"{why.what}; {_INSTEAD[entry]}")
     for entry, why in components.unreadable(document):
@@ -169,6 +172,8 @@ def _status(job: Job, name: str) -> Finding:
             return note(JOB, f"{name}: DRAINING: each leader continues the drain until the job has FINISHED")
         case Status.FINISHED | Status.CANCELED:
             return note(JOB, f"{name}: {job.status}", "A new run begins with understudy run --run-id and a new id")
+        case Status.RUNNING if job.token == NONE:
+            return note(JOB, f"{name}: no replica has led it yet", "Start the job with understudy run")
         case status:
             return ok(JOB, f"{name}: {status}, under token {job.token}")
 

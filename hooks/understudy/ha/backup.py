@@ -1,4 +1,4 @@
-"""A copy of one cluster id's HA data in one file: its documents and its results, to be written again where they are lost.
+"""A copy of one cluster id's HA data in one file: its documents, its results and what was submitted, to be written again where they are lost.
 
 Not in it: checkpoints and sinks, which are Spark's; the lock, which is won above the job's token; and what replicas say of themselves. A copy
 may be older than what has happened since. Its tokens are safe then, too: the claims in the checkpoints are newer, and the first leader raises
@@ -8,9 +8,10 @@ its own above them. But a run that has ended since runs again, unless HA storage
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
 from understudy.documents import codec
@@ -19,11 +20,13 @@ from understudy.documents.settle import shell
 from understudy.election.records import Held, lock_state_of
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict, RequestRefused, SettingsError
 from understudy.ha import ownership
+from understudy.ha.artifacts import ArtifactStore, number_of, readable, sha256
 from understudy.ha.components import PREFIX
 from understudy.ha.job import Job
 from understudy.ha.replicas import is_of_a_replica
 from understudy.ha.requests import ANSWER, REQUEST
 from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.submissions import Submissions
 from understudy.protocol import typed
 from understudy.protocol.names import BURIED, Names
 from understudy.protocol.strict_json import parse
@@ -43,21 +46,26 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """``at``: seconds since 1970. ``results``: names of blobs, and their texts."""
+    """``at``: seconds since 1970. ``results``: names of blobs, and their texts. ``artifacts``: names of what the last submission consists of, and
+    their bytes in Base64.
+    """
 
     cluster: str
     job: str
     at: float
     documents: dict[str, Copied]
     results: dict[str, str]
+    artifacts: dict[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> Names:
         return Names(self.cluster, self.job)
 
     def encode(self) -> str:
-        """JSON, with a checksum."""
+        """JSON, with a checksum. Releases that know no artifacts read it where there are none."""
         body = asdict(self)
+        if not self.artifacts:
+            del body["artifacts"]
         return (
             f"{json.dumps({'kind': _KIND, 'version': _VERSION, 'checksum': codec.checksum(body), **body}, indent=2)}\n"
         )
@@ -72,6 +80,8 @@ class Backup:
                     ownership.refuse_other_job(name, Job.of(_document(name, copied)).job, found.job)
             for name, result in found.results.items():
                 JobResult.decode(result.encode(), name)
+            for name, data in found.artifacts.items():
+                _artifact(found.names, name, data)
         except (DocumentError, IdentityConflict, ValueError) as error:
             raise SettingsError(
                 f"this is no backup of ours, or a damaged one: {error}",
@@ -97,12 +107,23 @@ class Backup:
         return replace(typed.build(cls, {**body, "documents": {}}), documents=copied)
 
 
+def _artifact(names: Names, name: str, text: str) -> bytes:
+    """Raises ``ValueError`` for what is none of the job's, or not the bytes that its name tells."""
+    data = base64.b64decode(text, validate=True)
+    if not number_of(name, names) or name.rpartition("/")[2] != sha256(data):
+        raise ValueError(f"{name} is not what was submitted")
+    return data
+
+
 def _document(name: str, copied: Copied) -> Document:
     return Document(name, copied.entries, None, copied.labels, "")
 
 
 async def take(documents: DocumentStore, names: Names, results: JobResultStore | None, at: float) -> Backup:
-    """What stands there now. Raises ``DocumentError``, also for what cannot be read: that is no copy to rely on."""
+    """What stands there now. ``results``: where there is HA storage; what was submitted is there, too.
+
+    Raises ``DocumentError``, also for what cannot be read: that is no copy to rely on.
+    """
     found = {}
     for name in (names.job_document, names.replicas):
         document = await documents.read(name)
@@ -114,19 +135,27 @@ async def take(documents: DocumentStore, names: Names, results: JobResultStore |
             if not (is_of_a_replica(key) or key in _PASSING or key.startswith(PREFIX))
         }
         found[name] = Copied(entries, dict(document.labels))
-    if names.job_document in found:
-        Job.of(_document(names.job_document, found[names.job_document]))
+    job = Job.of(_document(names.job_document, found[names.job_document])) if names.job_document in found else None
     texts = {}
     for path in await results.names() if results is not None else ():
         assert results is not None, "there are no names without it"
         if (data := await results.blobs.read(path)) is not None:
             texts[path] = JobResult.decode(data, path).encode().decode()
-    return Backup(names.cluster, names.job, at, found, texts)
+    store = None if results is None or job is None else ArtifactStore(results.blobs, names)
+    artifacts = {} if store is None or job is None else await _artifacts(store, readable(job, names.job_document))
+    return Backup(names.cluster, names.job, at, found, texts, artifacts)
+
+
+async def _artifacts(store: ArtifactStore, known: Submissions) -> dict[str, str]:
+    """Raises ``DocumentUnreadable`` where something of the last submission is gone, or is not what was submitted."""
+    if (one := known.current) is None:
+        return {}
+    return {name: base64.b64encode(data).decode() for name, data in (await store.whole(one)).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a backup is restored to. ``results``: needed where the backup has some."""
+    """Where a backup is restored to. ``results``: needed where the backup has some, or artifacts."""
 
     documents: DocumentStore
     lock: DocumentStore
@@ -136,7 +165,8 @@ class Target:
 async def restore(backup: Backup, target: Target, *, overwrite: bool) -> list[str]:
     """Write what ``backup`` holds; the names of what was written, which may be all there already.
 
-    ``overwrite``: documents that stand there, and cannot be read perhaps, are replaced. Results never are: what has ended has ended.
+    ``overwrite``: documents that stand there, and cannot be read perhaps, are replaced. Results never are: what has ended has ended. Artifacts are
+    never: others stand under another name.
 
     Raises:
         RequestRefused: documents stand there, or a leader lives; nothing was changed.
@@ -155,6 +185,12 @@ async def restore(backup: Backup, target: Target, *, overwrite: bool) -> list[st
             f"replica {leader} leads the job", where="restore", remedy="End its replicas first; checkpoints stay"
         )
     written = []
+    for path, text in sorted(backup.artifacts.items()):  # before what points to them
+        assert target.results is not None, "the backup has some"
+        data = _artifact(backup.names, path, text)
+        if await target.results.blobs.read(path) is None:
+            written.append(path)
+        await ArtifactStore(target.results.blobs, backup.names).keep(number_of(path, backup.names), data)
     # the job first: where only its record is there, replicas join it
     for name in sorted(missing, key=lambda each: each != backup.names.job_document):
         await _write(target.documents, name, seen[name].document, backup.documents[name])

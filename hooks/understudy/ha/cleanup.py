@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from understudy.blobs.model import BlobStore
+from understudy.ha.artifacts import ArtifactStore, beyond, unreferenced
 from understudy.ha.job import Job
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore
 from understudy.ha.savepoints import MANIFEST, REMEMBERED, Proof, savepoints_of
+from understudy.protocol.names import Names
 
 
 class Place(enum.StrEnum):
@@ -23,6 +25,7 @@ class Place(enum.StrEnum):
     SCRATCH = "scratch"
     RESULTS = "results"
     SAVEPOINTS = "savepoints"
+    ARTIFACTS = "artifacts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,8 @@ class Leftover:
 class Facts:
     """Of ``cluster``. ``scratch`` and ``results``: names of what is there, of this cluster and of its job. ``living``: holders of the replicas that have not
     left, as the replicas' document told *after* ``scratch`` was listed: a replica is in that document before it writes anything. ``saved``: names of what
-    is there of savepoints of ``job``.
+    is there of savepoints of ``job``; ``artifacts``: of what was submitted for it, and ``needed``: what its last submission consists of, ``None`` where
+    that is not known.
     """
 
     cluster: str
@@ -47,6 +51,8 @@ class Facts:
     results: Collection[str] = ()
     saved: Collection[str] = ()
     job: Job | None = None
+    artifacts: Collection[str] = ()
+    needed: Collection[str] | None = None
 
 
 def scratch_of(cluster: str, holder: str = "") -> str:
@@ -63,7 +69,7 @@ def plan(facts: Facts) -> tuple[Leftover, ...]:
     found = [Leftover(Place.SCRATCH, scratch_of(facts.cluster, each), f"replica {each} is gone") for each in dead]
     dirty = JobResultStore.dirty_beside_clean(facts.results)
     dirt = (Leftover(Place.RESULTS, name, "its result is clean by now") for name in dirty)
-    return (*found, *dirt, *_failed_savepoints(facts))
+    return (*found, *dirt, *_failed_savepoints(facts), *_earlier_submissions(facts))
 
 
 def _failed_savepoints(facts: Facts) -> Iterator[Leftover]:
@@ -74,6 +80,15 @@ def _failed_savepoints(facts: Facts) -> Iterator[Leftover]:
     for one in facts.job.savepoints_now:
         if one.state == Proof.FAILED and one.number in there:
             yield Leftover(Place.SAVEPOINTS, there[one.number], f"savepoint {one.number} has failed")
+
+
+def _earlier_submissions(facts: Facts) -> Iterator[Leftover]:
+    """A replica fetches the last one when it starts, and keeps what it runs on its own disk."""
+    if facts.job is not None and facts.artifacts:
+        known, names = facts.job.submissions, Names(facts.cluster, facts.job.job)
+        last = "none" if known.current is None else f"submission {known.current.number}"
+        for each in unreferenced(facts.artifacts, facts.needed, known, names):
+            yield Leftover(Place.ARTIFACTS, each, f"replicas that start run {last}")
 
 
 def forgotten(facts: Facts) -> tuple[Leftover, ...]:
@@ -131,7 +146,23 @@ class Cleanup:
         living = await self.replicas.holders() - {own} if scratch else set()
         failed = job is not None and any(each.state == Proof.FAILED for each in job.savepoints_now)
         saved = await self._saved(job) if job is not None and failed else []
-        return plan(Facts(self.cluster, scratch, living, await self.results.names(), saved, job))
+        results = await self.results.names()
+        # asked before they are listed; a job for which nothing was submitted costs no request
+        store = self._artifacts(job) if job is not None and job.submissions.last else None
+        needed = await store.needed(job.submissions) if store is not None and job is not None else None
+        artifacts = await store.there() if store is not None else []
+        return plan(Facts(self.cluster, scratch, living, results, saved, job, artifacts, needed))
+
+    async def broken_off(self, job: Job) -> int:
+        """The highest number of a submission of which files are there, and which was never given: it failed, or is under way; 0 for none.
+
+        Once that number is taken back (``artifacts.take_back``), ``find`` finds them.
+        """
+        store = self._artifacts(job)
+        return beyond(await store.there(), job.submissions, store.names)
+
+    def _artifacts(self, job: Job) -> ArtifactStore:
+        return ArtifactStore(self.results.blobs, Names(self.cluster, job.job))
 
     async def forgotten(self, job: Job) -> tuple[Leftover, ...]:
         return forgotten(Facts(self.cluster, saved=await self._saved(job), job=job))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from understudy.documents import codec
@@ -22,6 +22,7 @@ from understudy.ha.requests import Requests
 from understudy.ha.roots import ClaimedRoots
 from understudy.ha.runs import Over, Part, Runs, UnderWay, part_of
 from understudy.ha.savepoints import Savepoint, Savepoints
+from understudy.ha.submissions import Submissions
 from understudy.protocol.names import JOB_LABELS
 from understudy.protocol.token import NONE, Token
 
@@ -65,8 +66,8 @@ class Job:
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
     the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
-    that has led. ``runs``, ``requests``, ``checkpoints``, ``savepoints`` and ``components`` stand in entries of their own, too: older replicas drop fields
-    they do not know.
+    that has led. ``runs``, ``requests``, ``checkpoints``, ``savepoints``, ``components`` and ``submissions`` stand in entries of their own, too: older
+    replicas drop fields they do not know.
     """
 
     job: str
@@ -86,6 +87,7 @@ class Job:
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     savepoints: Savepoints = field(default_factory=Savepoints)
     components: Components = field(default_factory=Components)
+    submissions: Submissions = field(default_factory=Submissions)
 
     def part_of(self, run: str) -> Part:
         """What a replica that was started for ``run`` may do."""
@@ -170,7 +172,7 @@ class Job:
             "roots": list(self.roots),
             "committed_at": self.committed_at,
             "reason": self.reason,
-            "generation": asdict(self.generation),
+            "generation": self.generation.body(),
         }
 
     @classmethod
@@ -199,6 +201,7 @@ class Job:
             checkpoints=checkpoints,
             savepoints=Savepoints.of(document),
             components=Components.of(document),
+            submissions=Submissions.of(document),
         )
 
 
@@ -231,6 +234,7 @@ def content(document: Document | None, stored: Mapping[str, object], job: Job, w
     entries.update(wanted.checkpoints.entries(job.checkpoints))
     entries.update(wanted.savepoints.entries(job.savepoints))
     entries.update(wanted.components.entries(job.components))
+    entries.update(wanted.submissions.entries(job.submissions))
     return Content(entries, None if document is None else document.leader, JOB_LABELS)
 
 
@@ -256,7 +260,8 @@ def _from_body(body: Mapping[str, object]) -> Job:
 def _generation(value: object) -> Generation:
     if not isinstance(value, dict):
         raise DocumentUnreadable(f"the job's generation is {value!r}", remedy=RESTORE)
-    return Generation(int(value["number"]), str(value["digest"]), str(value["workload"]))
+    submission = int(value.get("submission", 0))
+    return Generation(int(value["number"]), str(value["digest"]), str(value["workload"]), submission)
 
 
 def _list(value: object) -> list[object]:

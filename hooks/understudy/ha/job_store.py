@@ -79,7 +79,7 @@ class JobStore:
         ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
         asks ``over_for``. Another run begins with its failures forgotten. ``min_epoch`` is asked for a missing document, which is
         a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
-        repeat it. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
+        repeat it; and for one that no replica has led. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
         """
 
         def next_attempt(job: Job) -> Job:
@@ -237,9 +237,12 @@ class JobStore:
 
         return await self._update(token, answered)
 
-    async def change(self, token: Token, change: Callable[[Job], Job]) -> Job:
-        """Write what ``change`` makes of the job: what ``ha.savepoint_changes`` knows. Raises what ``change`` does."""
-        return await self._update(token, change)
+    async def change(self, token: Token, change: Callable[[Job], Job], min_epoch: MinEpoch | None = None) -> Job:
+        """Write what ``change`` makes of the job: what ``ha.savepoint_changes`` and ``ha.artifacts`` know. Raises what ``change`` does.
+
+        ``min_epoch`` as in ``begin_attempt``; without it a missing job is not begun.
+        """
+        return await self._update(token, change, min_epoch)
 
     async def ask(self, request: Request) -> Job:
         """Put ``request`` into the document; the job as it is then. Not a leader's call.
@@ -311,7 +314,11 @@ class JobStore:
 
     async def recall(self, ended: Job) -> Job:
         """Write ``ended`` down again, which has ended for good, where its record is gone and all else with it. The job as it is then."""
-        return await self._update(HIGHEST, lambda job: ended if job.token == NONE else job, _never_granted)
+
+        def recalled(job: Job) -> Job:
+            return replace(ended, submissions=job.submissions) if job.token == NONE else job
+
+        return await self._update(HIGHEST, recalled, _never_granted)
 
     async def resume(self, accepted: Collection[str] = (), now: float = 0.0) -> Job:
         """Let a job that has FAILED or is SUSPENDED run again, under higher tokens, with its failures forgotten.
@@ -355,6 +362,9 @@ class JobStore:
             else:
                 job = self._checked(Job.of(document)).understood(self.name)
                 stored = stored_record(document)
+                # begun by a submission or a declared state, where the record of the job that was led was lost
+                if job.token == NONE and min_epoch is not None and await min_epoch():
+                    raise DocumentEmptied("the record of the job that was led is gone", where=self.name, remedy=RESTORE)
             # guard: lower-token-writes-no-job
             if job.token > token:
                 raise LeadershipLost(f"{self.name} is run under token {job.token}, above ours, {token}")

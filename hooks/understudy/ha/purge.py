@@ -13,6 +13,7 @@ from understudy.blobs.model import BlobStore
 from understudy.documents.model import DocumentStore, Written
 from understudy.documents.settle import shell
 from understudy.errors import DocumentError, DocumentUnreadable, RequestRefused
+from understudy.ha.artifacts import artifacts_of_job
 from understudy.ha.backup import living_leader
 from understudy.ha.cleanup import scratch_of
 from understudy.ha.job import Job
@@ -58,6 +59,7 @@ class Purge:
         stores = (
             (self.scratch, scratch_of(self.names.cluster), "scratch"),
             (self.blobs, results_of_job(self.names), "results"),
+            (self.blobs, artifacts_of_job(self.names), "artifacts"),
         )
         for store, prefix, what in stores:
             if store is not None and (count := len(await store.names(prefix))):

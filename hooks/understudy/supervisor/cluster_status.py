@@ -11,10 +11,12 @@ from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, 
 from understudy.errors import UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.components import ENDPOINT
-from understudy.ha.job import ENTRY, Job
+from understudy.ha.job import ENTRY, Job, Status
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 from understudy.ha.requests import Answer, Pause, Request, Result
+from understudy.ha.submissions import Submission
 from understudy.protocol.names import job_document_of, lock_of, replicas_of
+from understudy.protocol.token import NONE
 from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
 
@@ -29,7 +31,8 @@ class ClusterStatus:
     and ``run_ended`` in seconds since 1970, ``None`` if not known. ``request``: the one under way. ``answer``: that to the last one.
     ``paused``: standbys do not take over. ``checkpoints``: of each query, the batch that the job's document says was committed; it
     is written once a minute, so the checkpoint may be ahead. ``endpoint``: where the leader serves probes and metrics, as host:port;
-    empty where that is not known.
+    empty where that is not known. ``submission``: what was submitted last, if anything was; ``submission_led``: the number of the one that has
+    led last, 0 for a script that was not submitted.
     """
 
     cluster: str
@@ -53,6 +56,8 @@ class ClusterStatus:
     paused: Pause | None = None
     checkpoints: tuple[Checkpoint, ...] = ()
     endpoint: str = ""
+    submission: Submission | None = None
+    submission_led: int = 0
 
     @property
     def begun(self) -> bool:
@@ -71,6 +76,7 @@ class ClusterStatus:
             *([f"reason  {self.reason}"] if self.reason else []),
             f"leader  {self.leader_name or 'none'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
             f"commit  {age}   recent failures {self.failures}",
+            *self._submission(now),
             *self._request(now),
             "",
             f"{'REPLICA':<{width}}{'PID':<9}{'ROLE':<9}{'REHEARSED':<34}{'HELD AT':<24}NOTE",
@@ -114,6 +120,13 @@ class ClusterStatus:
         if self.answer is not None and self.answer.result != Result.DONE:
             return [f"request {self.answer.request} {self.answer.result}: {self.answer.text}"]
         return []
+
+    def _submission(self, now: float) -> list[str]:
+        if (one := self.submission) is None:
+            return []
+        by = f" by {one.by}" if one.by else ""
+        leads = "" if self.submission_led in {0, one.number} else f"; submission {self.submission_led} leads"
+        return [f"submitted {one.script} (submission {one.number}){by} {now - one.at:.0f} s ago{leads}"]
 
     def _run(self) -> str:
         if self.run_ended is not None:
@@ -162,7 +175,7 @@ async def read_cluster_status(
     return ClusterStatus(
         cluster=cluster,
         job=job.job if job is not None else bound or "unknown",
-        status=job.status.value if job is not None else _NOT_BEGUN,
+        status=_NOT_BEGUN if job is None or _never_led(job) else job.status.value,
         leader=leader,
         epoch=epoch,
         attempt=job.token.attempt if job is not None else 0,
@@ -181,7 +194,14 @@ async def read_cluster_status(
         paused=job.requests.paused if job is not None else None,
         checkpoints=job.checkpoints.known if job is not None else (),
         endpoint=_endpoint(job, leader, replicas),
+        submission=job.submissions.current if job is not None else None,
+        submission_led=job.generation.submission if job is not None else 0,
     )
+
+
+def _never_led(job: Job) -> bool:
+    """Something was submitted for it, or it was declared to run, and no replica has led it since."""
+    return job.status is Status.RUNNING and job.token == NONE
 
 
 def _endpoint(job: Job | None, leader: str | None, replicas: list[Replica]) -> str:

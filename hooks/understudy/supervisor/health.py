@@ -44,7 +44,8 @@ class Health:
     ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
     ``failed``: queries of a leader's script that have ended on an exception and were not started again, with its first line.
     ``ended``: how the job did, in words, once it has; then there is nothing left that could be late. ``without_driver``: this
-    replica has no driver until the job is resumed. ``suspended``, ``paused``: the job is, as far as is known here.
+    replica has no driver until the job is resumed. ``waits``: what it waits for before it has anything to run. ``suspended``, ``paused``: the job is,
+    as far as is known here.
     """
 
     clock: Clock
@@ -72,6 +73,7 @@ class Health:
     phases: dict[str, float] = field(default_factory=dict)
     ended: str = ""
     without_driver: bool = False
+    waits: str = ""
     suspended: bool = False
     paused: bool = False
 
@@ -132,8 +134,8 @@ class Health:
         It is about the driver that runs now. A standby without a driver, or whose driver never comes up, does not
         become ready with time: a rollout must not replace a leader that works by code that does not start.
         """
-        if self.ended:
-            return True, self.ended
+        if said := self.ended or self.waits:
+            return True, said
         if self.without_driver:
             return True, "idle: the job is SUSPENDED"
         if self.leads:

@@ -19,7 +19,8 @@ class RunSettings:
 
     ``ha``: the name of the high-availability services, and ``lock_kind`` one of their kinds of lock: ``file`` on one machine; ``lease``,
     ``configmap`` or ``multi`` (both) in a cluster, where ``namespace`` is empty for the pod's own. ``ha_address``: where other services are.
-    ``run_id``: which run of the job this replica is for; empty for the one under way.
+    ``run_id``: which run of the job this replica is for; empty for the one under way. ``submitted``: what runs is fetched from HA storage, and
+    ``script`` is empty until it is there; then ``submission`` is its number, and ``code`` stands for it and for the options of this command line.
 
     Raises:
         SettingsError: an id is not one, the lease does not fit the lock, or an option is of no use without another.
@@ -38,6 +39,9 @@ class RunSettings:
     ha_address: str = ""
     namespace: str = ""
     run_id: str = ""
+    submitted: bool = False
+    submission: int = 0
+    code: str = ""
     storage: Storage = field(default_factory=Storage)
     rehearsal: Rehearsal = field(default_factory=Rehearsal)
     standby: Standby = field(default_factory=Standby)
@@ -67,7 +71,14 @@ class RunSettings:
                 where="--delete-result-on-commit",
                 remedy="Leave it out, or give --ha-storage, too",
             )
-        if not self.script.is_file():
+        if self.submitted and not self.storage.ha_storage:
+            raise SettingsError(
+                "there is no HA storage to fetch it from",
+                where="--submitted",
+                remedy="Give --ha-storage, as understudy submit was given it",
+            )
+        waits = self.submitted and not self.submission
+        if not waits and not self.script.is_file():
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
 
     @property
@@ -98,6 +109,8 @@ class RunSettings:
     @property
     def digest(self) -> str:
         """Digest of what runs: script, arguments and spark-submit options. A changed script is an upgrade, not another job."""
+        if self.code:
+            return self.code
         digest = hashlib.sha256(self.script.read_bytes())
         for part in (*self.arguments, "--", *self.submit):
             digest.update(part.encode() + b"\0")

@@ -88,7 +88,7 @@ class Supervisor:
         clock = host.clock
         self._state = State(Rules(settings.restart, host.native is not None, services.blobs is not None))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
-        self._generation = Generation(host.revision, settings.digest, host.workload)
+        self._generation = Generation(host.revision, settings.digest, host.workload, settings.submission)
         documents, names = services.documents, settings.names
         self._jobs = JobStore(documents, names.job_document, settings.job, str(settings.script), host.unique)
         self._replicas = ReplicaStore(documents, names.replicas)
