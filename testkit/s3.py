@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testkit.places import REPOSITORY
+from testkit.ports import ports
 
 KEY, SECRET, BUCKET = "understudy", "understudy-secret", "bucket"
 
@@ -42,18 +43,17 @@ def s3a_jars() -> Path:
     return JARS
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def server(directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
     """A running server with one empty bucket, on ``host`` (empty: on every address); yields its port."""
+    with ports(1) as (port,), _serving(directory, host, port):
+        yield port
+
+
+@contextmanager
+def _serving(directory: Path, host: str, port: int) -> Iterator[None]:
     data = directory / "s3"
     (data / BUCKET).mkdir(parents=True)
-    port = free_port()
     command = [str(versitygw()), "--port", f"{host}:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
     with (directory / "s3.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -67,7 +67,7 @@ def server(directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
                 if process.poll() is not None or time.monotonic() > end:
                     raise Missing(f"versitygw did not start: {(directory / 's3.log').read_text()}") from None
                 time.sleep(0.05)
-        yield port
+        yield
     finally:
         process.terminate()
         process.wait()
