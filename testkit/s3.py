@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testkit.places import REPOSITORY
+from testkit.ports import ports
 
 KEY, SECRET, BUCKET = "understudy", "understudy-secret", "bucket"
 
@@ -44,12 +45,6 @@ def s3a_jars() -> Path:
     return JARS
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def arguments(address: str, data: str) -> list[str]:
     """versitygw's, for the buckets that are directories in ``data``."""
     return ["--port", address, "--access", KEY, "--secret", SECRET, "posix", data]
@@ -58,15 +53,20 @@ def arguments(address: str, data: str) -> list[str]:
 @contextmanager
 def server(directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
     """A running server with one empty bucket, on ``host`` (empty: on every address); yields its port."""
+    with ports(1) as (port,), _serving(directory, host, port):
+        yield port
+
+
+@contextmanager
+def _serving(directory: Path, host: str, port: int) -> Iterator[None]:
     data = directory / "s3"
     (data / BUCKET).mkdir(parents=True)
-    port = free_port()
     command = [str(versitygw()), *arguments(f"{host}:{port}", str(data))]
     with (directory / "s3.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         await_port(port, lambda: "" if process.poll() is None else (directory / "s3.log").read_text() or "it ended")
-        yield port
+        yield
     finally:
         process.terminate()
         process.wait()

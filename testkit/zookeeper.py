@@ -8,14 +8,15 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from testkit.faults import Fault
 from testkit.places import REPOSITORY
-from testkit.s3 import Missing, free_port
+from testkit.ports import ports
+from testkit.s3 import Missing
 
 #: Made by ``tools/setup.sh zookeeper``, which ``make test`` calls first.
 LIB = REPOSITORY / "build" / "zookeeper" / "lib"
@@ -137,11 +138,19 @@ def configure(directory: Path, number: int, settings: str, *, home: str, user: s
 def ensemble(directory: Path, java: str, *, user: str = "", password: str = "") -> Iterator[Ensemble]:
     """Three servers that serve. ``user`` may authenticate by SASL."""
     jars()
-    ports = [(free_port(), free_port(), free_port()) for _ in range(3)]
+    with ports(9) as given, _running(directory, java, [given[:3], given[3:6], given[6:]], user, password) as made:
+        yield made
+
+
+@contextmanager
+def _running(
+    directory: Path, java: str, given: Sequence[tuple[int, ...]], user: str, password: str
+) -> Iterator[Ensemble]:
+    """``given``: of each server the ports for clients, for its peers, and for their votes."""
     made = Ensemble()
-    for number, (client, _, _) in enumerate(ports, 1):
+    for number, (client, _, _) in enumerate(given, 1):
         home = directory / f"server-{number}"
-        peers = "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (_, peer, vote) in enumerate(ports, 1))
+        peers = "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (_, peer, vote) in enumerate(given, 1))
         settings = f"clientPort={client}\nclientPortAddress=127.0.0.1\n{peers}"
         configure(home, number, settings, home=str(home), user=user, password=password)
         made.servers.append(Server(number, home, client, java))

@@ -22,7 +22,8 @@ from testcontainers.core.network import Network
 from e2e.cluster.layout import REPOSITORY
 from e2e.harness import images
 from testkit import s3, zookeeper
-from testkit.s3 import Missing, free_port
+from testkit.ports import ports
+from testkit.s3 import Missing
 
 #: A label of ``e2e/companions``, by which it is known under another image's name. It is built again when what it holds has changed.
 _STAND_IN = "understudy.dev/stand-in"
@@ -67,10 +68,16 @@ def charts_image(chart: str) -> str:
     return name
 
 
+def _port() -> int:
+    """One that is free now. It cannot be kept until Docker binds it: not every version lets another process have it bound, too."""
+    with ports(1) as (found,):
+        return found
+
+
 @contextmanager
 def s3_server(directory: Path) -> Iterator[int]:
     """versitygw with one empty bucket, in a container; yields its port on this machine."""
-    name, port = charts_image("object-store"), free_port()
+    name, port = charts_image("object-store"), _port()
     (directory / "s3" / s3.BUCKET).mkdir(parents=True)
     server = DockerContainer(name).with_bind_ports(7070, port).with_volume_mapping(directory / "s3", "/data", "rw")
     server.with_kwargs(entrypoint="versitygw", user=_ourselves()).with_command(s3.arguments(":7070", "/data"))
@@ -125,7 +132,7 @@ def ensemble(directory: Path, *, user: str, password: str) -> Iterator[zookeeper
         network = running.enter_context(Network())
         made = zookeeper.Ensemble()
         for number in (1, 2, 3):
-            home, port = directory / f"server-{number}", free_port()
+            home, port = directory / f"server-{number}", _port()
             zookeeper.configure(home, number, settings, home="/server", user=user, password=password)
             server = DockerContainer(name).with_bind_ports(2181, port).with_volume_mapping(home, "/server", "rw")
             server.with_network(network).with_network_aliases(f"zk-{number}")

@@ -20,11 +20,12 @@ PLANTED: dict[str, dict[str, Any]] = {
 
 #: Prints the resident memory of the process that runs ``understudy run``, in kB: the first one's child.
 RESIDENT = """
-import pathlib
+import contextlib, pathlib
 for each in pathlib.Path("/proc").glob("[0-9]*"):
-    status = dict(line.split(":", 1) for line in (each / "status").read_text().splitlines() if ":" in line)
-    if b"understudy" in (each / "cmdline").read_bytes() and status["PPid"].strip() == "1":
-        print(status["VmRSS"].split()[0])
+    with contextlib.suppress(OSError):  # another one, which has ended meanwhile
+        status = dict(line.split(":", 1) for line in (each / "status").read_text().splitlines() if ":" in line)
+        if b"understudy" in (each / "cmdline").read_bytes() and status["PPid"].strip() == "1":
+            print(status["VmRSS"].split()[0])
 """
 
 

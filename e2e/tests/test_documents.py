@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.harness.documents import SHAPES, Kubernetes, kubeconfig, with_token
-from e2e.harness.kubectl import Cluster
+from e2e.harness.kubectl import Cluster, await_value
 
 # The suite itself, run again here: pytest collects what this module has, and finds the fixture below.
 from tests.contract.histories import CLIENTS, MOVES, play
@@ -117,7 +117,10 @@ def test_what_is_too_large_is_refused_before_anything_is_sent(configmaps: Kubern
 
 
 def test_without_permission_the_error_names_verb_object_and_role(cluster: Cluster, configmaps: Kubernetes) -> None:
-    token = cluster.kubectl("create", "token", "default", "-n", configmaps.namespace).strip()
+    space = ("-n", configmaps.namespace)
+    # a controller makes the account, once it has heard of the namespace
+    await_value(lambda: "default" in cluster.kubectl("get", "serviceaccounts", *space) or None, 60, "no account")
+    token = cluster.kubectl("create", "token", "default", *space).strip()
     powerless = with_token(configmaps.configuration, token)
 
     async def run() -> None:

@@ -32,20 +32,29 @@ def announced(flights: FlightsDeployment, pod: Any, reason: str) -> list[float]:
     return [datetime.fromisoformat(each["eventTime"]).timestamp() for each in found]
 
 
+def announces(flights: FlightsDeployment, pod: Any, reason: str, since: float) -> None:
+    """Wait for it: an Event comes a moment after what it tells of."""
+    flights.wait_for(lambda: max(announced(flights, pod, reason), default=0.0) >= since, f"its Event {reason}", 30)
+
+
 @pytest.mark.parametrize("victim", ["jvm", "driver"])
 def test_one_process_of_the_driver_is_killed(flights: FlightsDeployment, victim: str) -> None:
     """Its supervisor lives, and gives the lock to the standby: the lease is not waited for."""
     before = flights.ready()
     pod, at = flights.leader(), time.time()
     assert flights.kill(victim).epoch == before + 1
-    assert [each for each in announced(flights, pod, "LeadershipReleased") if each >= at]
+    announces(flights, pod, "LeadershipReleased", at)
 
 
 def test_the_whole_container_is_killed(flights: FlightsDeployment) -> None:
     """Its first process gets SIGKILL: the kernel kills the rest, the kubelet reports it, and the lease is not waited for."""
     before, at = flights.ready(), time.time()
     assert flights.kill("container").epoch == before + 1
-    assert [each for each in said(flights, at) if each.event == "detected" and each.facts.get("how") == "evidence"]
+
+    def by_evidence() -> bool:
+        return any(each.event == "detected" and each.facts.get("how") == "evidence" for each in said(flights, at))
+
+    flights.wait_for(by_evidence, "word of the evidence", 30)
 
 
 def test_sigterm_to_the_pod(flights: FlightsDeployment) -> None:
@@ -55,9 +64,13 @@ def test_sigterm_to_the_pod(flights: FlightsDeployment) -> None:
     with flights.following(pod) as log:
         at = flights.delete(pod)
         assert flights.measure("sigterm", at, holder).epoch == before + 1
-    assert "told to by the deletion of its pod" in log.read_text()
-    assert [each for each in announced(flights, pod, "LeadershipReleased") if each >= at]
-    assert {"rehearsals-paused", "acquired"} <= {each.event for each in said(flights, at) if each.log.stem != log.stem}
+        flights.wait_for(lambda: "told to by the deletion of its pod" in log.read_text(), "why it has stopped", 30)
+    announces(flights, pod, "LeadershipReleased", at)
+
+    def by_the_other() -> set[str]:
+        return {each.event for each in said(flights, at) if each.log.stem != log.stem}
+
+    flights.wait_for(lambda: by_the_other() >= {"rehearsals-paused", "acquired"}, "what the other one says", 30)
     assert "-XX:InitialRAMPercentage=100" in flights.jvm(flights.leader()).command
 
 
@@ -126,8 +139,7 @@ def is_refused_once_thawed(flights: FlightsDeployment, *, cut: bool) -> bool:
     flights.wait_for(lambda: not procs.lives(jvm), "the stale leader's JVM to be gone", 60)
     if refused:
         flights.wait_for(lambda: flights.refused(pod) > known, "a write of the stale leader to be refused", 30)
-        lost = "LeadershipLost"
-        flights.wait_for(lambda: max(announced(flights, pod, lost), default=0.0) >= at, f"its Event {lost}", 30)
+        announces(flights, pod, "LeadershipLost", at)
     return refused
 
 

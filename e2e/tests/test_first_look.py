@@ -52,8 +52,7 @@ def test_a_leader_killed_by_hand_has_a_successor(look: Heartbeat) -> None:
 
 
 def test_every_beat_is_written_once(look: Heartbeat) -> None:
-    beats = look.beats()
-    assert len(beats) > 50
+    beats = await_value(lambda: found if len(found := look.beats()) > 50 else None, 120, "few beats", interval=2.0)
     assert beats == list(range(len(beats)))
 
 

@@ -164,6 +164,21 @@ class _FaultyStore(FilesystemDocumentStore):
         return Unknown("it is not waited for any more")
 
 
+class Stuck:
+    """A request that stands still at a step until it is let go on."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+        self.reached, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self, step: str) -> None:
+        if step == self.step:
+            self.reached.set()
+            self.go_on.wait()
+        if step == "temporary-removed":
+            self.ended.set()
+
+
 @dataclass(slots=True)
 class Filesystem:
     directory: Path
@@ -221,6 +236,9 @@ def import_path() -> Iterable[str]:
     return str(root / "hooks"), str(root)
 
 
+#: A port on which nothing listens.
+_NOWHERE = 9
+
 #: What the proxy before a bucket's server does to the write that meets a fault.
 _AT_THE_PROXY = {None: "pass", Fault.LOST_REQUEST: "503", Fault.LOST_ANSWER: "swallow", Fault.DELAYED: "keep"}
 
@@ -264,7 +282,7 @@ class Bucket:
         return S3DocumentStore(s3.BUCKET, self.prefix, settings, PATIENT, log=log, look=0.02)
 
     def cut_off(self) -> DocumentStore:
-        return S3DocumentStore(s3.BUCKET, self.prefix, bucket_settings(s3.free_port()), PATIENT)
+        return S3DocumentStore(s3.BUCKET, self.prefix, bucket_settings(_NOWHERE), PATIENT)
 
     def land(self) -> None:
         self.proxy.land()

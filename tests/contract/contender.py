@@ -1,6 +1,7 @@
 """A process of ``test_machines.py``: contends for a lock in a bucket, and says what becomes of it, one line of JSON each.
 
-``granted`` with its epoch, ``lost``, and ``closed`` where its gate would be; ``at`` in seconds on CLOCK_BOOTTIME.
+``granted`` with its epoch, ``lost``, and ``closed`` with the deadline that its gate would have had; ``at``, when it said so, and the deadline
+in seconds on CLOCK_BOOTTIME.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ class Contender:
     async def run(self) -> None:
         self.elector.ready(True)
         running = asyncio.ensure_future(self.elector.run())
-        was_open = False
+        open_until: float | None = None
         while not running.done():
             deadline = self.elector.view.gate_deadline
             is_open = deadline is not None and self.clock.now() < deadline
-            if was_open and not is_open:
-                self.say("closed", deadline=deadline)
-            was_open = is_open
+            if open_until is not None and not is_open:
+                self.say("closed", deadline=open_until)
+            open_until = deadline if is_open else None
             await asyncio.sleep(0.005)
 
     def say(self, what: str, **facts: object) -> None:

@@ -16,7 +16,7 @@ from subprocess import Popen
 
 import pytest
 
-from tests.contract.backends import PATIENT, Filesystem
+from tests.contract.backends import PATIENT, Filesystem, Stuck
 from tests.contract.test_documents import NAME, standing, written
 from understudy.documents.directory import filesystem_type
 from understudy.documents.filesystem import FilesystemDocumentStore, check_directory
@@ -176,21 +176,18 @@ def test_a_request_that_timed_out_lands_only_if_it_cannot_be_called_back(
 ) -> None:
     async def run() -> None:
         old = await first(filesystem)
-        go_on, ended = threading.Event(), threading.Event()
-
-        def stick(step: str) -> None:
-            if step == stuck_at:
-                go_on.wait()
-            if step == "temporary-removed":
-                ended.set()
-
-        store = FilesystemDocumentStore(filesystem.directory, 1.5, at_step=stick)
-        outcome = await store.replace(old, Content({"by": "late"}))
-        assert isinstance(outcome, Unknown)
-        assert NAME in outcome.cause
+        while True:
+            at = Stuck(stuck_at)
+            store = FilesystemDocumentStore(filesystem.directory, 1.5, at_step=at)
+            outcome = await store.replace(old, Content({"by": "late"}))
+            assert isinstance(outcome, Unknown)
+            assert NAME in outcome.cause
+            if at.reached.is_set():
+                break
+            at.go_on.set()  # it had no time to get there
         assert await filesystem.client().read(NAME) == old
-        go_on.set()
-        assert await asyncio.to_thread(ended.wait, PATIENT)
+        at.go_on.set()
+        assert await asyncio.to_thread(at.ended.wait, PATIENT)
         assert ((await standing(filesystem.client())).entries == {"by": "late"}) == lands
 
     asyncio.run(run())
@@ -213,6 +210,10 @@ def test_reading_from_a_disk_that_hangs_is_an_error_after_the_time_out(tmp_path:
     asyncio.run(run())
 
 
+def hanging() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "document-io"]
+
+
 def test_a_disk_that_hangs_for_long_does_not_use_up_all_threads() -> None:
     async def run() -> None:
         go_on = threading.Event()
@@ -220,14 +221,13 @@ def test_a_disk_that_hangs_for_long_does_not_use_up_all_threads() -> None:
         for _ in range(32):
             with pytest.raises(TimeoutError):
                 await threads.call(go_on.wait, 0.001)
-        before = threading.active_count()
+        before = hanging()
         with pytest.raises(TimeoutError, match="hang already"):
             await threads.call(go_on.wait, PATIENT)
-        assert threading.active_count() == before
+        assert hanging() == before
         go_on.set()
-        for thread in threading.enumerate():
-            if thread.name == "document-io":
-                thread.join(PATIENT)
+        for thread in before:
+            thread.join(PATIENT)
         assert await threads.call(lambda: 7, PATIENT) == 7
 
     asyncio.run(run())

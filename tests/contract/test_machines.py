@@ -71,7 +71,8 @@ def test_a_machine_that_is_cut_off_closes_before_another_leads_and_a_lost_one_is
         first.host.cut()
         until("a leader on the other machine", lambda: second.epochs)
         assert second.epochs[0] > first.epochs[-1]
-        assert first.heard("closed")[-1]["at"] < second.heard("granted")[0]["at"]
+        until("word of its gate", lambda: first.heard("closed"))
+        assert first.heard("closed")[-1]["deadline"] < second.heard("granted")[0]["at"]
         assert len(first.epochs) == 1
 
         first.host.repair()

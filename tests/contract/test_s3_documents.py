@@ -107,6 +107,9 @@ def test_a_server_that_hangs_takes_one_requests_time(server: int, tmp_path: Path
             with pytest.raises(ServerUnreachable, match=NAME):
                 await store.read(NAME)
             assert isinstance(await store.replace(document, Content({"n": "1"})), Unknown)
+            async with asyncio.timeout(PATIENT):
+                while len(proxy.seen) < 2:  # noqa: ASYNC110 - a thread reads what was sent
+                    await asyncio.sleep(0.01)
             assert len(proxy.seen) == 2
 
     asyncio.run(run())

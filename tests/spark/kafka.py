@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from testkit.s3 import Missing, free_port
+from testkit.ports import ports
+from testkit.s3 import Missing
 from understudy.environment import find_java
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
@@ -106,9 +107,14 @@ class Broker:
 @contextmanager
 def broker(directory: Path) -> Iterator[Broker]:
     """A running one that forgets everything when the context is left."""
+    with ports(2) as given, _running(directory, *(f"127.0.0.1:{port}" for port in given)) as made:
+        yield made
+
+
+@contextmanager
+def _running(directory: Path, client: str, controller: str) -> Iterator[Broker]:
     home = directory / "kafka"
     home.mkdir(parents=True)
-    client, controller = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
     settings = {
         "process.roles": "broker,controller",
         "node.id": "1",

@@ -14,6 +14,7 @@ import pyspark
 import pytest
 
 from testkit import s3
+from testkit.ports import ports
 from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.environment import find_java
 
@@ -49,14 +50,14 @@ def daemon(home: Path, *command: str) -> Iterator[None]:
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """With one worker, which has room for the executors of two drivers."""
-    port = str(s3.free_port())
     deploy, here = "org.apache.spark.deploy", ("--host", "127.0.0.1", "--webui-port", "0")
-    url = f"spark://127.0.0.1:{port}"
-    with (
-        daemon(tmp_path, f"{deploy}.master.Master", *here, "--port", port),
-        daemon(tmp_path, f"{deploy}.worker.Worker", *here, "--cores", "4", "--memory", "4g", url),
-    ):
-        yield url
+    with ports(1) as (port,):
+        url = f"spark://127.0.0.1:{port}"
+        with (
+            daemon(tmp_path, f"{deploy}.master.Master", *here, "--port", str(port)),
+            daemon(tmp_path, f"{deploy}.worker.Worker", *here, "--cores", "4", "--memory", "4g", url),
+        ):
+            yield url
 
 
 def test_a_standby_rehearses_on_executors_of_its_own_and_takes_over(tmp_path: Path, master: str) -> None:

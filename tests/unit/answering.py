@@ -31,11 +31,15 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 
 
 async def served(
-    handler: Handler, ask: Callable[[ApiServer], Awaitable[object]], *, token: Path | None = None
+    handler: Handler,
+    ask: Callable[[ApiServer], Awaitable[object]],
+    *,
+    token: Path | None = None,
+    within: float = 60.0,
 ) -> object:
-    """What ``ask`` came to at a server whose every answer is ``handler``'s; a request may take 0.5 s."""
+    """What ``ask`` came to at a server whose every answer is ``handler``'s. ``within``: seconds that a request may take."""
     async with serving(handler) as url:
         configuration = client.Configuration(host=url)
         mounted = None if token is None else _MountedToken(token)
-        async with ApiServer(configuration, "tests", 0.5, mounted) as api:
+        async with ApiServer(configuration, "tests", within, mounted) as api:
             return await ask(api)

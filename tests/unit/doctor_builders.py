@@ -52,6 +52,8 @@ class Ward:
     acquired: str = "2026-11-26T00:00:00Z"
     #: Seconds by which the leader's clock is ahead.
     ahead: float = 0.0
+    #: Seconds of the lock's lease: the doctor waits that long for a renewal.
+    lease: float = LEASE
 
     @property
     def documents(self) -> FilesystemDocumentStore:
@@ -110,7 +112,7 @@ class Ward:
         seen = await self.documents.read("c-lock")
         now = datetime.fromtimestamp(time.time() + self.ahead, UTC)
         stamp = now.isoformat().replace("+00:00", "Z")
-        leader = LeaderRecord("" if self.grant.released else self.grant.holder, LEASE, self.acquired, stamp, 2)
+        leader = LeaderRecord("" if self.grant.released else self.grant.holder, self.lease, self.acquired, stamp, 2)
         grant = replace(self.grant, nonce=f"n{number}")
         content = Content({GRANT: grant.encode()}, leader, LOCK_LABELS)
         written = await (
@@ -161,7 +163,7 @@ def examined(
     """What is found once ``harm`` was done to a sound job; ``leader``: one lives, and renews the lock."""
 
     async def run() -> list[Finding]:
-        ward = Ward(home)
+        ward = Ward(home, lease=60.0 if leader else LEASE)
         await ward.begin()
         if harm is not None:
             await harm(ward)

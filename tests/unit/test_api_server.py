@@ -42,7 +42,7 @@ def test_a_write_that_a_busy_server_refused_for_longer_than_we_may_wait_has_cert
         return await KubernetesDocumentStore(api).create("lock", Content({"a": "b"}))
 
     with pytest.raises(DocumentError, match="too many requests"):
-        asyncio.run(served(handler, create))
+        asyncio.run(served(handler, create, within=0.5))
 
 
 def test_of_a_write_without_an_answer_in_time_nobody_knows() -> None:
@@ -58,7 +58,7 @@ def test_of_a_write_without_an_answer_in_time_nobody_knows() -> None:
     async def create(api: ApiServer) -> object:
         return await KubernetesDocumentStore(api).create("lock", Content({"a": "b"}))
 
-    assert isinstance(asyncio.run(served(handler, create)), Unknown)
+    assert isinstance(asyncio.run(served(handler, create, within=0.5)), Unknown)
 
 
 def test_a_token_that_was_replaced_is_read_again_once(tmp_path: Path) -> None:

@@ -70,13 +70,13 @@ class Home:
         await self.jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="monday", now=10.0)
         await self.results.commit(RESULT)
 
-    async def hold_lock(self, number: int) -> None:
-        """One renewal, of a lease of 0.3 s."""
+    async def hold_lock(self, number: int, lease: float = 3.0) -> None:
+        """One renewal; ``lease`` in seconds."""
         seen = await self.documents.read("c-lock")
         grant = GrantEntry(2, "a", f"nonce-{number}")
         from understudy.documents.model import LeaderRecord
 
-        sent = Attempt("c-lock", seen, grant, LeaderRecord("a", 0.3, "", "", 0), 0.0, acquires=False).content
+        sent = Attempt("c-lock", seen, grant, LeaderRecord("a", lease, "", "", 0), 0.0, acquires=False).content
         await (self.documents.create("c-lock", sent) if seen is None else self.documents.replace(seen, sent))
 
 
@@ -229,6 +229,7 @@ def test_documents_are_not_replaced_under_a_leader_that_lives(home: Home, file: 
     job = asyncio.run(home.jobs.read())
     assert job is not None
     assert job.status is Status.SUSPENDED
+    asyncio.run(home.hold_lock(-2, lease=0.3))
     done(home, "restore", file, "--overwrite")  # its lease has run out
 
 

@@ -229,9 +229,9 @@ def test_resume_says_of_a_leader_without_queries_that_it_leads(jobs: JobStore, t
 
     leader = threading.Thread(target=lambda: asyncio.run(lead()))
     leader.start()
-    done = understudy(tmp_path, "resume", "--wait", "--timeout", "1")
+    done = understudy(tmp_path, "resume", "--wait", "--timeout", "3")
     leader.join()
-    assert "b leads, and its script has started no query in 1 s" in done.stdout
+    assert "b leads, and its script has started no query in 3 s" in done.stdout
 
 
 def test_resume_does_not_wait_for_ever_for_a_leader(jobs: JobStore, tmp_path: Path) -> None:

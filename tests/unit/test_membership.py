@@ -46,7 +46,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         self.me = Alive(self.alive / "me")
-        self.replicas = ReplicaStore(FilesystemDocumentStore(self.home / "documents", 2.0), "t-replicas")
+        self.replicas = ReplicaStore(FilesystemDocumentStore(self.home / "documents", 30.0), "t-replicas")
         self.died = asyncio.Event()
         self.watch = self.another_watch(lambda _: self.died.set())
         host = cast(Host, SimpleNamespace(holder="me", alive=self.me, name="h", address=""))

@@ -23,17 +23,10 @@ HOST = "127.0.0.1"
 Ask = Callable[[str], Awaitable[tuple[int, str]]]
 
 
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind((HOST, 0))
-        return int(opened.getsockname()[1])
-
-
 def probed(health: Health, check: Callable[[Ask], Awaitable[None]], requests: dict[str, int] | None = None) -> None:
     async def run() -> None:
         probes = Probes(health, requests or {})
-        port = free_port()
-        await probes.start(HOST, port)
+        port = await probes.start(HOST, 0)
         try:
             async with aiohttp.ClientSession() as session:
 
@@ -102,9 +95,9 @@ def test_half_sent_requests_take_neither_the_descriptors_nor_the_answers(health:
     """Every descriptor of a replica went to 297 of them, for as long as their sender liked."""
 
     async def run() -> None:
-        probes, port, held = Probes(health, {}), free_port(), []
+        probes, held = Probes(health, {}), []
         before = len(os.listdir("/proc/self/fd"))
-        await probes.start(HOST, port)
+        port = await probes.start(HOST, 0)
         try:
             for _ in range(200):
                 reader, writer = await asyncio.open_connection(HOST, port)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.processes import Alive, all_gone, boot_id, kill_all, members
+from understudy.processes import Alive, all_gone, boot_id, kill_all, members, started_at
 from understudy.protocol.driver_spec import HOLDER_VARIABLE
 
 JOIN = "from understudy.driver.daemon.understudy_worker_daemon import join_alive; join_alive"
@@ -164,9 +164,4 @@ def test_a_child_dies_with_the_parent_that_was_killed(spawn: Callable[..., subpr
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     parent.kill()
-
-    def gone() -> bool:
-        stat = Path(f"/proc/{child}/stat")
-        return not stat.exists() or stat.read_bytes().rpartition(b")")[2].split()[0] == b"Z"
-
-    assert until(gone)
+    assert until(lambda: started_at(child) is None)

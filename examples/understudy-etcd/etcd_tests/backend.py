@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from etcd_tests.server import Cluster, Member, encoded, value_of
 from testkit.faults import Fault
-from testkit.s3 import S3Proxy, free_port
+from testkit.ports import ports
+from testkit.s3 import S3Proxy
 from tests.contract.backends import PATIENT
 from tests.contract.worker import Win, race
 from understudy.services.plugin import Content, Document, DocumentStore, Log, Outcome, SizeCheck
@@ -110,7 +111,8 @@ class Etcd:
         return made
 
     def cut_off(self) -> DocumentStore:
-        return PerCall(self.address(f"127.0.0.1:{free_port()}"))
+        (nowhere,) = self.running.enter_context(ports(1))
+        return PerCall(self.address(f"127.0.0.1:{nowhere}"))
 
     def land(self) -> None:
         for each in self.proxies:

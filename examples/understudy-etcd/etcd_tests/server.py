@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from testkit.places import REPOSITORY
-from testkit.s3 import Missing, free_port
+from testkit.ports import ports
+from testkit.s3 import Missing
 
 #: Made by ``tools/setup.sh etcd``, which ``make test`` calls first, where the machine has none of its own.
 BINARY = REPOSITORY / "build" / "etcd" / "usr" / "bin" / "etcd"
@@ -143,7 +144,13 @@ class Cluster:
 def running(directory: Path, members: int = 3, *options: str, tls: ssl.SSLContext | None = None) -> Iterator[Cluster]:
     """Members that serve. ``options`` are etcd's; ``tls`` goes with those that turn it on. Skips where there is no etcd to start."""
     directory.mkdir(parents=True, exist_ok=True)
-    made = Cluster([Member(f"m{n}", directory, free_port(), free_port(), options, tls) for n in range(1, members + 1)])
+    with ports(2 * members) as given:
+        pairs = zip(given[::2], given[1::2], strict=True)
+        made = Cluster([Member(f"m{n}", directory, *pair, options, tls) for n, pair in enumerate(pairs, 1)])
+        yield from _served(made)
+
+
+def _served(made: Cluster) -> Iterator[Cluster]:
     try:
         for each in made.members:
             each.start(made.peers)

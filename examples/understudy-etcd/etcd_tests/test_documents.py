@@ -12,7 +12,7 @@ import pytest
 from etcd_tests.backend import Etcd
 from etcd_tests.server import Cluster, running
 from testkit.faults import Fault
-from testkit.s3 import free_port
+from testkit.ports import ports
 from tests.contract.backends import PATIENT
 from tests.contract.histories import CLIENTS, MOVES, play
 
@@ -76,10 +76,11 @@ def test_a_write_whose_connection_breaks_is_unknown_and_sent_once(backend: Etcd)
 
 def test_a_member_that_takes_no_connection_is_passed_over_and_nothing_is_unknown(backend: Etcd) -> None:
     async def run() -> None:
-        async with backend.opened(f"127.0.0.1:{free_port()},{backend.cluster.hosts}") as store:
+        async with backend.opened(f"127.0.0.1:{nowhere},{backend.cluster.hosts}") as store:
             written(await store.create(NAME, Content({"a": "1"})))
 
-    asyncio.run(run())
+    with ports(1) as (nowhere,):
+        asyncio.run(run())
 
 
 def test_a_member_that_does_not_answer_in_time_is_left_for_another_one(backend: Etcd) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from etcd_tests.backend import Etcd
 from etcd_tests.server import Cluster, Member, encoded, running
-from testkit.s3 import free_port
+from testkit.ports import ports
 from tests.contract.backends import PATIENT
 from tests.contract.test_documents import NAME, written
 from understudy.errors import UnderstudyError
@@ -94,8 +94,8 @@ def test_a_password_is_shown_by_nothing(tmp_path: Path) -> None:
 
 
 def test_where_nothing_listens_every_member_is_named(tmp_path: Path) -> None:
-    first, second = free_port(), free_port()
-    error = asyncio.run(refused(tmp_path, f"127.0.0.1:{first},127.0.0.1:{second}/x"))
+    with ports(2) as (first, second):
+        error = asyncio.run(refused(tmp_path, f"127.0.0.1:{first},127.0.0.1:{second}/x"))
     assert isinstance(error, ServerUnreachable)
     assert f"Look at each of 127.0.0.1:{first}, 127.0.0.1:{second}" in str(error)
 
