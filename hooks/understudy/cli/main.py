@@ -13,7 +13,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from understudy import __version__
-from understudy.cli import backup, doctor, ensure, gc, leader, purge, requests, result, resume, run, savepoints, status
+from understudy.cli import (
+    backup,
+    claims,
+    doctor,
+    ensure,
+    gc,
+    leader,
+    purge,
+    requests,
+    result,
+    resume,
+    run,
+    savepoints,
+    status,
+)
 from understudy.cli.options import PanelledCommand
 from understudy.errors import UnderstudyError
 from understudy.redaction import presentable
@@ -44,6 +58,7 @@ app.command("gc")(gc.gc)
 app.command("purge")(purge.purge)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
+app.add_typer(claims.claims, name="claims")
 app.command("doctor")(doctor.doctor)
 
 
