@@ -19,6 +19,7 @@ from understudy.errors import DocumentUnreadable, EnvironmentProblem
 from understudy.fencing.claim import standing_claim
 from understudy.ha.components import Components
 from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.moved import Moved, State
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
 from understudy.protocol import claim as claim_json
@@ -121,6 +122,16 @@ def component(data: bytes) -> None:
     assert Components.of(Document("d", again, None, {}, "1")) == found
 
 
+def moved(data: bytes) -> None:
+    document = _entry("moved", "moved", data)
+    try:
+        found = Moved.of(document)
+    except DocumentUnreadable:
+        return
+    assert found is None or Moved.of(Document("d", {"moved": found.encode()}, None, {}, "1")) == found
+    assert found is None or found.state in {*State}
+
+
 def message(data: bytes) -> None:
     try:
         found = messages.decode(data)
@@ -190,6 +201,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         claim,
         replica,
         component,
+        moved,
         message,
         annotation,
         lease,
@@ -207,6 +219,7 @@ SEEDS: dict[str, bytes] = {
     "claim": codec.canonical(CLAIM.to_body()).encode(),
     "replica": codec.canonical(asdict(REPLICA)).encode(),
     "component": codec.canonical({"token": int(Token(3, 0)), "holder": "h", "address": "10.0.0.1:8080"}).encode(),
+    "moved": codec.canonical(asdict(Moved(State.HERE, "m", "there", "here", "s3", 7, {"file": 7}, 1.0))).encode(),
     "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),
