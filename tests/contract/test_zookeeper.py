@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,11 +12,17 @@ import pytest
 
 from testkit.faults import Fault
 from testkit.zookeeper import Ensemble
+from tests.contract.backends import Filesystem
 from tests.contract.histories import CLIENTS, MOVES, play
+from tests.contract.moving import Ends, one
 
 # The suite itself, run again here: pytest collects what these modules have, and finds the fixture below.
 from tests.contract.test_documents import *  # noqa: F403
 from tests.contract.test_documents import LEADER, NAME, standing, written
+from tests.contract.test_moving import (  # noqa: F401
+    test_a_replica_at_the_new_place_leads_with_an_epoch_above,
+    test_killed_before_any_request_it_goes_on_and_never_do_both_places_start,
+)
 from tests.contract.test_settling import *  # noqa: F403
 from tests.contract.test_stored_form import *  # noqa: F403
 from tests.contract.zookeeper import PASSWORD, USER, ZooKeeper, running
@@ -31,6 +37,21 @@ from understudy.services.plugin import ServicesSettings
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
     with running(tmp_path_factory.mktemp("zookeeper")) as made:
         yield made
+
+
+@pytest.fixture
+def ends(servers: Ensemble, tmp_path: Path) -> Iterator[Callable[[], Ends]]:
+    """A directory, and ZooKeeper."""
+    made: list[ZooKeeper] = []
+
+    def another() -> Ends:
+        made.append(ZooKeeper(servers))
+        disk = one("--ha filesystem", Filesystem(tmp_path / f"{len(made)}").client(), "file")
+        return Ends(disk, "file", one("--ha zookeeper", made[-1].client(), "zookeeper"), "zookeeper")
+
+    yield another
+    for each in made:
+        each.close()
 
 
 @pytest.fixture

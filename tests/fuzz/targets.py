@@ -21,6 +21,7 @@ from understudy.fencing.claim import standing_claim
 from understudy.ha.artifacts import Attached, File, Manifest
 from understudy.ha.components import Components
 from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.moved import Moved, State
 from understudy.ha.replicas import Replica
 from understudy.ha.runs import PastRun, Runs
 from understudy.ha.submissions import Submission, Submissions
@@ -141,6 +142,16 @@ def manifest(data: bytes) -> None:
     assert all(Path("/below", each.name).parent == Path("/below") for each in found.files)
 
 
+def moved(data: bytes) -> None:
+    document = _entry("moved", "moved", data)
+    try:
+        found = Moved.of(document)
+    except DocumentUnreadable:
+        return
+    assert found is None or Moved.of(Document("d", {"moved": found.encode()}, None, {}, "1")) == found
+    assert found is None or found.state in {*State}
+
+
 def message(data: bytes) -> None:
     try:
         found = messages.decode(data)
@@ -212,6 +223,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         component,
         submissions,
         manifest,
+        moved,
         message,
         annotation,
         lease,
@@ -233,6 +245,7 @@ SEEDS: dict[str, bytes] = {
         {"last": 2, "current": asdict(Submission(2, "a" * 64, "job.py", "anna", 1.5))}
     ).encode(),
     "manifest": MANIFEST.encode(),
+    "moved": codec.canonical(asdict(Moved(State.HERE, "m", "there", "here", "s3", 7, {"file": 7}, 1.0))).encode(),
     "message": messages.encode(Granted(int(Token(3, 2)))),
     "annotation": ConfigMapShape().patch(_CONTENT)["metadata"]["annotations"][LEADER_ANNOTATION].encode(),
     "lease": json.dumps(LeaseShape().patch(_CONTENT)["spec"]).encode(),

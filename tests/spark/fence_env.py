@@ -77,7 +77,7 @@ class Driver:
         return self.jvm.dev.understudy.fence.Fence
 
     def attach(self, cluster: str = "c", job: str = "j", lock: str = "file", timeout_ms: int = 2000) -> None:
-        self.fence.attach(str(self.gate.path), self.holder, cluster, job, lock, str(self.log_path), timeout_ms)
+        self.fence.attach(str(self.gate.path), self.holder, cluster, job, lock, "{}", str(self.log_path), timeout_ms)
 
     def state(self) -> dict[str, Any]:
         return dict(json.loads(self.fence.state()))

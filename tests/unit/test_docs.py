@@ -94,6 +94,7 @@ def _group() -> typer.core.TyperGroup:
 @functools.cache
 def _options() -> set[str]:
     commands = [_group(), *_group().commands.values()]
+    commands += [each for group in commands[1:] for each in getattr(group, "commands", {}).values()]
     names = {name for command in commands for each in command.params for name in (*each.opts, *each.secondary_opts)}
     return {name for name in names if name.startswith("--")}
 
@@ -126,8 +127,13 @@ def test_what_the_readme_tells_an_ordinary_user_to_run_can_be_run_by_one() -> No
 
 @every_page
 def test_every_command_line_of_understudy_is_accepted(page: Path) -> None:
-    for command, words in re.findall(r"^ {4,}(?:\.venv/bin/)?understudy ([a-z-]+)(.*)$", _text(page), re.MULTILINE):
-        _group().commands[command].make_context(command, shlex.split(words, comments=True))
+    for line in re.findall(r"^ {4,}(?:\.venv/bin/)?understudy ([a-z-]+.*)$", _text(page), re.MULTILINE):
+        command, *words = shlex.split(line, comments=True)
+        found: Any = _group().commands[command]
+        while isinstance(found, typer.core.TyperGroup):
+            command, *words = words
+            found = found.commands[command]
+        found.make_context(command, words)
 
 
 def test_the_readme_is_one_screen() -> None:

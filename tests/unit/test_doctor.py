@@ -18,6 +18,7 @@ from understudy.documents import codec
 from understudy.documents.model import HEADROOM, LIMIT, Document
 from understudy.ha.generation import Generation
 from understudy.ha.job import Status
+from understudy.ha.moved import Moved, State
 from understudy.ha.requests import Action, Request
 from understudy.protocol.token import Token
 
@@ -50,6 +51,15 @@ def test_a_sound_job_has_no_finding(tmp_path: Path) -> None:
     assert "in force in the driver of token 3.1" in texts
 
 
+def test_a_claim_of_a_lock_from_which_the_job_was_moved_is_no_finding(tmp_path: Path) -> None:
+    async def moved(ward: Ward) -> None:
+        here = Moved(State.HERE, "m", "elsewhere", "here", "file", 3, {"lease": 3})
+        await ward.entry("c-replicas", "moved", here.encode())
+        ward.claim(ward.sink, replace(ward.own, lock="lease"))
+
+    assert grave(examined(tmp_path, moved)) == []
+
+
 def test_nothing_is_changed(tmp_path: Path) -> None:
     def contents() -> dict[Path, bytes]:
         return {path: path.read_bytes() if path.is_file() else b"" for path in tmp_path.rglob("*")}
@@ -73,6 +83,9 @@ def of(root: str, **changes: object) -> Harm:
 
 def entry(document: str, name: str, text: str | None) -> Harm:
     return lambda ward: ward.entry(document, name, text)
+
+
+GONE = Moved(State.GONE, "m", "--ha s3 --lock s3, below s3a://bucket/ha", "here", "s3").encode()
 
 
 def on_disk(do: Callable[[Ward], object]) -> Harm:
@@ -209,6 +222,10 @@ BROKEN: dict[str, tuple[Harm, Severity, str, str, int]] = {
     "a root that is gone and that the present driver has given up": (
         *(gives_the_sink_up, WARNING, "claims"),
         *("now it has no claim: it is gone, was emptied, or was copied without its claim; no query of the present driver", 0),
+    ),
+    "a place that the job has left": (
+        *(entry("c-replicas", "moved", GONE), PROBLEM, "documents"),
+        *("c-replicas: the job has moved to --ha s3 --lock s3, below s3a://bucket/ha", 5),
     ),
     "no floor": (on_disk(lambda ward: shutil.rmtree(ward.home / "c" / "floor")), WARNING, "claims", "floor/claim: it is gone", 0),
     # checkpoints

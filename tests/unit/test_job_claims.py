@@ -11,12 +11,15 @@ from typing import get_args
 
 import pytest
 
+from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.config.timings import Timings
-from understudy.errors import DocumentEmptied
-from understudy.fencing.claim import Reason
+from understudy.documents.model import Content
+from understudy.errors import DocumentEmptied, IdentityConflict
+from understudy.fencing.claim import Claimed, Reason, claim
 from understudy.ha.generation import Generation
 from understudy.ha.job_store import JobStore
+from understudy.ha.moved import Moved, State
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.protocol.claim import Claim
 from understudy.protocol.token import NONE, Token
@@ -172,3 +175,25 @@ def test_an_epoch_that_was_granted_twice_is_claimed_by_one_of_the_two(settings: 
         assert await cluster.begin(second, 2) == Token(2, 2)
 
     asyncio.run(run())
+
+
+def test_a_job_that_was_moved_goes_on_above_its_claims_under_the_lock_it_was_moved_from(settings: RunSettings) -> None:
+    """HA storage of this machine still has the claim of the old lock; one above the epoch of the move stays refused."""
+
+    async def run(standing: int) -> int:
+        cluster = Cluster(settings)
+        here = Moved(State.HERE, "m", "elsewhere", "here", "file", 7, {"lease": 7})
+        await cluster.documents.create(settings.names.replicas, Content({"moved": here.encode()}))
+        await cluster.replicas.join("flights")
+        pod = cluster.pod("b")
+        left = Claim(Token(standing, 2), "a", "flights", "flights", "lease")
+        assert isinstance(await claim(pod.claims, "claim", left), Claimed)
+        before = await pod.highest_epoch(CODE)
+        jobs = JobStore(cluster.documents, settings.names.job_document, "flights", "flights.py")
+        await jobs.begin_attempt(1, "a", nothing_granted, CODE)
+        assert (await cluster.begin(pod, before + 1)).epoch == before + 1
+        return before
+
+    assert asyncio.run(run(5)) == 7
+    with pytest.raises(IdentityConflict, match="HA storage is claimed"):
+        asyncio.run(run(8))

@@ -161,10 +161,18 @@ def remedies() -> Iterator[tuple[str, str]]:
                 yield f"{file.relative_to(HOUSE)}:{node.value.lineno}", text
 
 
-def commands() -> dict[str, typer.core.TyperCommand]:
+def commands() -> dict[str, typer.core.TyperCommand | typer.core.TyperGroup]:
+    """By what is written: a group's commands as ``claims move``."""
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
-    return {name: each for name, each in group.commands.items() if isinstance(each, typer.core.TyperCommand)}
+    found: dict[str, typer.core.TyperCommand | typer.core.TyperGroup] = {}
+    for name, each in group.commands.items():
+        assert isinstance(each, typer.core.TyperCommand | typer.core.TyperGroup)
+        found[name] = each
+        for inner, part in each.commands.items() if isinstance(each, typer.core.TyperGroup) else ():
+            assert isinstance(part, typer.core.TyperCommand)
+            found[f"{name} {inner}"] = part
+    return found
 
 
 def test_remedies_name_commands_options_and_targets_that_there_are() -> None:

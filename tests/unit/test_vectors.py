@@ -204,4 +204,4 @@ def test_an_invalid_claim_is_unreadable_and_never_none(vector: Vector, tmp_path:
 
 @pytest.mark.parametrize("vector", vectors("claim_order.json"))
 def test_a_claim_follows_another_or_is_refused_as_the_vector_says(vector: Vector) -> None:
-    assert why_refused(of(vector["own"]), of(vector["standing"])) == vector["refused"]
+    assert why_refused(of(vector["own"]), of(vector["standing"]), vector.get("former", {})) == vector["refused"]

@@ -15,6 +15,7 @@ import typer
 from understudy import __version__
 from understudy.cli import (
     backup,
+    claims,
     doctor,
     ensure,
     gc,
@@ -59,6 +60,7 @@ app.command("gc")(gc.gc)
 app.command("purge")(purge.purge)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
+app.add_typer(claims.claims, name="claims")
 app.command("doctor")(doctor.doctor)
 
 

@@ -110,6 +110,11 @@ class Where:
         return tuple(word for each in self.conf or () for word in ("--conf", each))
 
     @property
+    def home(self) -> Path:
+        """What this machine keeps of the cluster id; it may be missing."""
+        return self._told("").home
+
+    @property
     def services(self) -> str:
         """The name of the services. Raises ``SettingsError``."""
         elsewhere = self.namespace or self.context

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.doctor.finding import Finding, note, of_error, ok, problem, warning
 from understudy.documents.model import HEADROOM, LIMIT, Document
 from understudy.errors import DocumentEmptied, DocumentTooLarge, DocumentUnreadable, JobFailed, UnderstudyError
+from understudy.fencing.claim import NO_FORMER_LOCKS
 from understudy.ha import checkpoints, components, ownership, requests, roots, submissions
 from understudy.ha.job import ENTRY, RESTORE, Job, Status
+from understudy.ha.moved import Moved
 from understudy.ha.replicas import Replica, bound, entries_of
 from understudy.protocol.token import NONE
 
@@ -51,6 +54,15 @@ def bound_job(read: Read) -> tuple[str, bool] | None:
         return bound(read.document)
     except UnderstudyError:
         return None
+
+
+def former_locks(read: Read) -> Mapping[str, int]:
+    """Kinds of lock from which the job was moved, each with the highest epoch it granted; none where that cannot be read."""
+    try:
+        moved = Moved.of(read.document)
+    except DocumentUnreadable:
+        return NO_FORMER_LOCKS
+    return NO_FORMER_LOCKS if moved is None else moved.former
 
 
 # The job's document
@@ -188,6 +200,8 @@ def findings_of_replicas_document(read: Read) -> list[Finding]:
     try:
         ownership.refuse_foreign(document, ownership.CLUSTER)
         known = bound(document)
+        if (moved := Moved.of(document)) is not None:
+            moved.refuse_unless_here(read.name)
     except UnderstudyError as error:
         return [of_error(CHECK, error)]
     if document is None or known is None:

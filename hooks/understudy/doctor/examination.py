@@ -182,7 +182,12 @@ class _Case:
         recorded = {each.root for each in job.checkpoints.known}
         looked = await asyncio.gather(*(roots.look(each, logs=each in recorded, reach=reach) for each in job.roots))
         after = await self._job_now() or job
-        found = [f for each in looked for f in roots.findings(each, job, after, subject.cluster, subject.lock_kind)]
+        former = documents.former_locks(self.told)
+        found = [
+            finding
+            for each in looked
+            for finding in roots.findings(each, job, after, subject.cluster, subject.lock_kind, former)
+        ]
         return [*found, *await self._floor(after)]
 
     async def _floor(self, job: Job) -> list[Finding]:
@@ -193,7 +198,8 @@ class _Case:
         read = Read(claim.ENTRY)
         if directory.is_dir():  # a store would make it
             read = await _read(FilesystemDocumentStore(directory, _REQUEST), claim.ENTRY)
-        return roots.findings_of_floor(read.document, read.error, ours, begun=self.begun)
+        former = documents.former_locks(self.told)
+        return roots.findings_of_floor(read.document, read.error, ours, begun=self.begun, former=former)
 
     async def storage(self) -> list[Finding]:
         return await _storage(self.subject.here, self.subject.cluster, self.job_id, self._job_now)

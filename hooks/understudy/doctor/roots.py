@@ -6,7 +6,7 @@ The fence asks the same when a leader claims a root and Spark lists its logs; he
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from understudy.blobs.model import BlobStore
 from understudy.doctor.finding import Finding, Severity, note, of_error, ok, warning
 from understudy.documents.model import Document
 from understudy.errors import CheckpointLost, DocumentError, DocumentUnreadable, UnderstudyError
-from understudy.fencing.claim import local_root_claim, standing_claim, why_refused
+from understudy.fencing.claim import NO_FORMER_LOCKS, local_root_claim, standing_claim, why_refused
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.job import Job
 from understudy.protocol.claim import DIRECTORY, FILE, Claim, decode
@@ -116,15 +116,17 @@ def _highest(names: Iterable[str]) -> int:
 # Findings
 
 
-def findings(root: Root, before: Job, after: Job, cluster: str, lock: str) -> list[Finding]:
+def findings(
+    root: Root, before: Job, after: Job, cluster: str, lock: str, former: Mapping[str, int] = NO_FORMER_LOCKS
+) -> list[Finding]:
     """``before`` and ``after``: the job as it was before and after ``root`` was looked at. A record grows before a claim does, so a claim above
-    the later record was not made under this one. ``lock``: the kind of lock that grants tokens here.
+    the later record was not made under this one. ``lock``: the kind of lock that grants tokens here; ``former``: those from which the job was moved.
     """
-    found = _findings(root, before, after, cluster, lock)
+    found = _findings(root, before, after, cluster, lock, former)
     return [_of_an_unused_root(each) for each in found] if _unused(root.root, before) else found
 
 
-def _findings(root: Root, before: Job, after: Job, cluster: str, lock: str) -> list[Finding]:
+def _findings(root: Root, before: Job, after: Job, cluster: str, lock: str, former: Mapping[str, int]) -> list[Finding]:
     if root.unseen:
         return [note(CLAIMS, f"{root.root}: not looked at: {root.unseen}")]
     if root.damaged:
@@ -135,7 +137,7 @@ def _findings(root: Root, before: Job, after: Job, cluster: str, lock: str) -> l
     if claim is None:
         return [_refused(root.root, "missing-claim")]
     ours = Claim(after.token, after.holder, cluster, after.job, lock)
-    reason = why_refused(ours, claim)
+    reason = why_refused(ours, claim, former)
     if reason in {"other-cluster", "other-job", "other-lock"}:
         owner = f"job {claim.job} of cluster {claim.cluster}, under lock {claim.lock}"
         return [of_error(CLAIMS, claimed_by_another(root.root, reason, owner))]
@@ -188,9 +190,17 @@ def _reaches(root: Root, checkpoint: Checkpoint) -> list[Finding]:
 
 
 def findings_of_floor(
-    document: Document | None, error: UnderstudyError | None, ours: Claim, *, begun: bool
+    document: Document | None,
+    error: UnderstudyError | None,
+    ours: Claim,
+    *,
+    begun: bool,
+    former: Mapping[str, int] = NO_FORMER_LOCKS,
 ) -> list[Finding]:
-    """Of the claim that one machine keeps apart from the lock, ``floor/claim``: without it no replica can be granted an epoch."""
+    """Of the claim that one machine keeps apart from the lock, ``floor/claim``: without it no replica can be granted an epoch.
+
+    ``former`` as in ``findings``.
+    """
     if error is not None:
         return [of_error(CLAIMS, error)]
     try:
@@ -202,7 +212,7 @@ def findings_of_floor(
             return []
         text = "floor/claim: it is gone, so only the job's document and the roots know which epochs were granted"
         return [warning(CLAIMS, text, "The next grant writes it again. Keep the documents until then")]
-    if (reason := why_refused(ours, claim)) in {"other-cluster", "other-job", "other-lock"}:
+    if (reason := why_refused(ours, claim, former)) in {"other-cluster", "other-job", "other-lock"}:
         owner = f"job {claim.job} of cluster {claim.cluster}, under lock {claim.lock}"
         return [of_error(CLAIMS, claimed_by_another("floor/claim", str(reason), owner))]
     return [ok(CLAIMS, f"floor/claim: the highest token is {claim.token}")]

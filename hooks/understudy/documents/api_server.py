@@ -139,6 +139,11 @@ class ApiServer:
         return cls(configuration, namespace, timeout, token)
 
     @property
+    def host(self) -> str:
+        """The server's URL."""
+        return str(self._configuration.host)
+
+    @property
     def in_pod(self) -> bool:
         """Whether it is asked as this pod's service account, and not as kubeconfig says."""
         return self._token is not None

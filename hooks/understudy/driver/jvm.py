@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -120,6 +121,7 @@ def attach(gateway: Any, spec: DriverSpec) -> None:
         spec.cluster,
         spec.job,
         spec.lock_kind,
+        json.dumps(spec.former_locks),
         spec.fence_log,
         int(spec.write_timeout * 1000),
     )

@@ -10,9 +10,10 @@ repeats one. ``protocol/claim.py`` describes the JSON.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 from understudy.documents import codec
@@ -23,6 +24,9 @@ from understudy.documents.settle import settle
 from understudy.errors import DocumentEmptied, DocumentError, DocumentUnreadable
 from understudy.protocol.claim import DIRECTORY, ENTRY, FILE, VERSION, Claim, decode
 from understudy.threads import Threads
+
+#: Of a job that was never moved to another kind of lock.
+NO_FORMER_LOCKS: Mapping[str, int] = MappingProxyType({})
 
 #: Others may claim the same document at the same moment; each round one of them wins, so this many is no race any more.
 _ROUNDS = 64
@@ -53,13 +57,16 @@ class Refused:
     detail: str
 
 
-def why_refused(own: Claim, standing: Claim) -> Reason | None:
-    """Why ``own`` may not follow ``standing``; ``None`` if it may. Identity first: another cluster's token means nothing."""
+def why_refused(own: Claim, standing: Claim, former: Mapping[str, int] = NO_FORMER_LOCKS) -> Reason | None:
+    """Why ``own`` may not follow ``standing``; ``None`` if it may. Identity first: another cluster's token means nothing.
+
+    ``former``: kinds of lock from which the job was moved, each with the highest epoch it granted (``ha/moved.py``).
+    """
     if own.cluster != standing.cluster:
         return "other-cluster"
     if own.job != standing.job:
         return "other-job"
-    if not _covers(own.lock, standing.lock):
+    if not _covers(own.lock, standing.lock) and standing.token.epoch > former.get(standing.lock, -1):
         return "other-lock"
     # guard: lower-claim-is-refused
     if own.token < standing.token:
@@ -84,9 +91,13 @@ def standing_claim(document: Document) -> Claim | None:
 
 
 async def claim(
-    store: DocumentStore, name: str, own: Claim, unique: Callable[[], str] = unique
+    store: DocumentStore,
+    name: str,
+    own: Claim,
+    unique: Callable[[], str] = unique,
+    former: Mapping[str, int] = NO_FORMER_LOCKS,
 ) -> Claimed | Repeated | Refused:
-    """Claim the document ``name`` (made if it is missing) for ``own``, by compare-and-set.
+    """Claim the document ``name`` (made if it is missing) for ``own``, by compare-and-set. ``former`` as in ``why_refused``.
 
     Raises ``DocumentError`` when the backend does not answer, or leaves open whether the claim landed. Claim again then:
     that is a repeat if it had.
@@ -98,7 +109,7 @@ async def claim(
         except DocumentUnreadable as error:
             return Refused("unreadable", None, str(error))
         if seen is not None and standing is not None:
-            reason = why_refused(own, standing)
+            reason = why_refused(own, standing, former)
             if reason is not None:
                 return Refused(reason, standing, f"{name} is claimed with token {standing.token} by {standing.holder}")
             if own == standing and not seen.buried:

@@ -10,7 +10,9 @@ from typing import Self
 from understudy.documents import codec
 from understudy.documents.model import Content, Document, DocumentStore, Written
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict
+from understudy.fencing.claim import NO_FORMER_LOCKS
 from understudy.ha import ownership
+from understudy.ha.moved import Moved
 from understudy.protocol import typed
 from understudy.protocol.names import REPLICAS_LABELS
 
@@ -133,9 +135,23 @@ class ReplicaStore:
     def __init__(self, store: DocumentStore, name: str) -> None:
         self._store = store
         self.name = name
+        self._moved: Moved | None = None  # as the start found it: nothing is moved while a replica runs
+
+    @property
+    def former_locks(self) -> Mapping[str, int]:
+        """Kinds of lock from which the job was moved before this start, each with the highest epoch it granted."""
+        return NO_FORMER_LOCKS if self._moved is None else self._moved.former
+
+    @property
+    def epoch_before(self) -> int:
+        """The highest epoch that was granted before the job was moved here; 0 if it never was."""
+        return 0 if self._moved is None else self._moved.epoch
 
     async def join(self, job: str) -> None:
-        """Bind the cluster id to its job, for ever; another job is refused with ``IdentityConflict``."""
+        """Bind the cluster id to its job, for ever.
+
+        Raises ``IdentityConflict`` for another job, and where the data have been moved elsewhere or have not arrived.
+        """
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
             if document is not None and document.buried:
@@ -145,6 +161,7 @@ class ReplicaStore:
                     remedy="Choose another one, or delete what is left of this one where it was kept (understudy purge says where)",
                 )
             ownership.refuse_foreign(document, _CLUSTER)
+            self._moved = _here(document, self.name)
             if (bound := _Bound.of(document)) is not None:
                 if bound.job != job:
                     raise IdentityConflict(
@@ -158,8 +175,13 @@ class ReplicaStore:
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
     async def job(self) -> str | None:
-        """The job this cluster id is bound to; ``None`` before any replica joined."""
-        bound = _Bound.of(await self._store.read(self.name))
+        """The job this cluster id is bound to; ``None`` before any replica joined.
+
+        Raises ``IdentityConflict`` where the data have been moved elsewhere or have not arrived.
+        """
+        document = await self._store.read(self.name)
+        _here(document, self.name)
+        bound = _Bound.of(document)
         return None if bound is None else bound.job
 
     async def begun(self) -> bool:
@@ -211,6 +233,14 @@ class ReplicaStore:
             else await self._store.replace(document, content)
         )
         return isinstance(outcome, Written)
+
+
+def _here(document: Document | None, name: str) -> Moved | None:
+    """How the data have come here, if they were moved. Raises ``IdentityConflict`` where they are not here, and ``DocumentUnreadable``."""
+    moved = Moved.of(document)
+    if moved is not None:
+        moved.refuse_unless_here(name)
+    return moved
 
 
 def _beginning(document: Document | None) -> dict[str, str]:

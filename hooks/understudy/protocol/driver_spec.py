@@ -30,7 +30,7 @@ class DriverSpec:
 
     ``defaults`` are settings for Spark that the user's own win over, ``settings`` those that win over the user's. ``executors``
     is how many to ask for at the grant; 0 leaves that to Spark. ``low_priority``: another replica leads; the kernel should favour
-    it for CPU and memory.
+    it for CPU and memory. ``former_locks``: kinds of lock from which the job was moved, each with the highest epoch it granted.
     """
 
     holder: str
@@ -54,6 +54,7 @@ class DriverSpec:
     defaults: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     executors: int = 0
+    former_locks: dict[str, int] = field(default_factory=dict)
 
     def encode(self) -> str:
         return json.dumps(asdict(self))

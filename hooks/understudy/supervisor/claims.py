@@ -129,7 +129,7 @@ class JobClaims:
         """Write ``token`` into HA storage; the higher token that stands there, if one does."""
         settings = self.settings
         ours = Claim(token, self.holder, settings.cluster, settings.job, settings.lock_kind)
-        answer = await claim(self.claims, _CLAIM, ours, self.unique)
+        answer = await claim(self.claims, _CLAIM, ours, self.unique, self.replicas.former_locks)
         if not isinstance(answer, Refused):
             return None
         if answer.reason != "higher-token" or answer.current is None:
@@ -165,7 +165,7 @@ class JobClaims:
             else [Path(root.removeprefix("file:")) for root in job.roots if root.startswith(("/", "file:"))]
         )
         found = await asyncio.gather(min_epoch(self.claims, _CLAIM), *map(self._epoch_in, roots))
-        return max(*found, 0 if job is None else job.token.epoch)
+        return max(*found, 0 if job is None else job.token.epoch, self.replicas.epoch_before)
 
     async def _epoch_in(self, root: Path) -> int:
         """The epoch of the claim in ``root``; 0 where there is none, or where it cannot be read."""
@@ -203,7 +203,7 @@ _CLAIMED: Mapping[str, tuple[str, str]] = {
     ),
     "other-lock": (
         "claimed under another kind of lock, which does not exclude ours",
-        "Use the same --lock as before, or multi while both are in use",
+        "Use the same --ha and --lock as before; or move the job with understudy claims move, while nothing runs",
     ),
     "other-holder": ("claimed by another replica under our token", "Use another --cluster-id for one of the two"),
     "unreadable": ("claimed, and the claim cannot be read", "It is not taken for free: restore it, or look at it"),

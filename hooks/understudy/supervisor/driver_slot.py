@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from understudy.errors import ProcessesRemain
+from understudy.fencing.claim import NO_FORMER_LOCKS
 from understudy.fencing.counters import CountersPage
 from understudy.fencing.gate import GateWriter
 from understudy.ha.cleanup import scratch_of
@@ -29,7 +30,7 @@ _DIES_WITHIN = 40.0
 
 class DriverSlot:
     """``on_message`` gets every message of the driver, ``on_exit`` its exit status, both with the driver they are from; ``follow`` the
-    page on which its fence counts.
+    page on which its fence counts. ``former_locks``: kinds of lock from which the job was moved, each with the highest epoch it granted.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class DriverSlot:
         on_message: Callable[[DriverProcess, Message], None],
         on_exit: Callable[[DriverProcess, int], None],
         follow: Callable[[CountersPage], None],
+        former_locks: Callable[[], Mapping[str, int]] = lambda: NO_FORMER_LOCKS,
     ) -> None:
         self._settings = settings
         self._host = host
@@ -51,6 +53,7 @@ class DriverSlot:
         self._on_message = on_message
         self._on_exit = on_exit
         self._follow = follow
+        self._former_locks = former_locks
         self.workspaces = self._parts.workspaces(settings.home, host.java_options)
         self.process: DriverProcess | None = None
         self._remaining: ProcessesRemain | None = None
@@ -88,6 +91,7 @@ class DriverSlot:
             cluster=settings.cluster,
             job=settings.job,
             lock_kind=settings.lock_kind,
+            former_locks=dict(self._former_locks()),
             gate=str(gate.path),
             alive=str(self._host.alive.path),
             fence_jar=str(self._fence_jar),

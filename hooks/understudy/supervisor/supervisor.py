@@ -159,6 +159,7 @@ class Supervisor:
             on_message=self._driver_says,
             on_exit=self._driver_exited,
             follow=self.health.fence.follow,
+            former_locks=lambda: self._replicas.former_locks,
         )
         staleness = StandbyStaleness(settings.standby.max_age, settings.submit, host.mounts, clock, host.chance)
         reports = DriverReports(

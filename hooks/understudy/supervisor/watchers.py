@@ -12,6 +12,7 @@ from understudy.election.records import GRANT
 from understudy.errors import DocumentError
 from understudy.events import Log
 from understudy.ha.job import Job, Status
+from understudy.ha.moved import refuse_left_lock
 from understudy.ha.ownership import refuse_foreign
 from understudy.ha.services import HighAvailabilityServices
 from understudy.supervisor import fence_logs
@@ -67,6 +68,7 @@ class Watchers:
             async with asyncio.timeout(self.settings.timings.request):
                 standing = await self.services.lock.read(self.settings.names.lock)
             refuse_foreign(standing, GRANT)
+            refuse_left_lock(standing, self.settings.names.lock)
 
     async def _sweep(self) -> None:
         """Remove what processes that are gone have left on this machine."""

@@ -105,7 +105,9 @@ final class Admission {
       throws IOException {
     Claims.Outcome outcome;
     try {
-      outcome = root.claim(identity.claim(token), recorded, () -> gate.isOpen(token));
+      outcome =
+          root.claim(
+              identity.claim(token), identity.formerLocks(), recorded, () -> gate.isOpen(token));
     } catch (UnfitStoreException e) {
       throw noted(e);
     }
@@ -151,7 +153,7 @@ final class Admission {
         case CLOSED -> {
           if (System.nanoTime() >= nextLook) {
             // the new leader has claimed the root: no need to wait until the supervisor knows
-            Claims.Verdict objection = objection(root, identity.claim(lastToken));
+            Claims.Verdict objection = objection(root, lastToken);
             if (objection != null) {
               throw refused(lastToken, op, path, reasonAtWrite(objection));
             }
@@ -167,9 +169,9 @@ final class Admission {
     }
   }
 
-  private static Claims.Verdict objection(ClaimedDirectory root, Claim mine) {
+  private Claims.Verdict objection(ClaimedDirectory root, long token) {
     try {
-      return root.objection(mine);
+      return root.objection(identity.claim(token), identity.formerLocks());
     } catch (IOException e) {
       return null; // the gate is closed anyway, and this answer permits no write
     }

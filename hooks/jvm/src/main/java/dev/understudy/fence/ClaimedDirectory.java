@@ -142,12 +142,12 @@ final class ClaimedDirectory {
   }
 
   /** Claims for {@code mine}. Always reads what stands: a repeated call must not trust memory. */
-  synchronized Claims.Outcome claim(Claim mine, long recorded, BooleanSupplier gateOpen)
-      throws IOException {
+  synchronized Claims.Outcome claim(
+      Claim mine, FormerLocks former, long recorded, BooleanSupplier gateOpen) throws IOException {
     store.requireConditions();
     // what was found before our first claim says nothing about what stands after it
     ClaimStore.Standing guess = ours == null ? prepared : null;
-    Claims.Outcome outcome = Claims.claim(store, guess, mine, recorded, gateOpen);
+    Claims.Outcome outcome = Claims.claim(store, guess, mine, former, recorded, gateOpen);
     if (outcome.verdict().ours()) {
       if (!remote) {
         // before any write of ours; again after a claim that failed here
@@ -191,11 +191,11 @@ final class ClaimedDirectory {
   }
 
   /** For a closed gate: what another process's claim says against us, or null. Reads only. */
-  Claims.Verdict objection(Claim mine) throws IOException {
+  Claims.Verdict objection(Claim mine, FormerLocks former) throws IOException {
     if (store == null || ours == null || store.stands(ours)) {
       return null;
     }
-    Claims.Verdict verdict = Claims.judge(store.read(), mine);
+    Claims.Verdict verdict = Claims.judge(store.read(), mine, former);
     return verdict.refused() ? verdict : null;
   }
 

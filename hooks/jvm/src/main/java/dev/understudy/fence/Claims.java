@@ -79,8 +79,9 @@ final class Claims {
    * its document says. Claims are never removed and never become lower, so what has none, or a
    * lower one, is not what was left there.
    */
-  static Verdict judge(ClaimStore.Standing standing, Claim mine, long recorded) {
-    Verdict verdict = judge(standing, mine);
+  static Verdict judge(
+      ClaimStore.Standing standing, Claim mine, FormerLocks former, long recorded) {
+    Verdict verdict = judge(standing, mine, former);
     if (verdict != Verdict.REPLACEABLE || recorded == UNRECORDED) {
       return verdict;
     }
@@ -91,7 +92,7 @@ final class Claims {
   }
 
   /** The pure part: what {@code mine} may do about what stands. */
-  static Verdict judge(ClaimStore.Standing standing, Claim mine) {
+  static Verdict judge(ClaimStore.Standing standing, Claim mine, FormerLocks former) {
     if (standing.nothing()) {
       return Verdict.REPLACEABLE;
     }
@@ -105,7 +106,7 @@ final class Claims {
     if (!there.job().equals(mine.job())) {
       return Verdict.OTHER_JOB;
     }
-    if (!sameLock(there.lock(), mine.lock())) {
+    if (!sameLock(there.lock(), mine.lock()) && !former.cover(there)) {
       return Verdict.OTHER_LOCK;
     }
     if (there.token() > mine.token()) {
@@ -140,13 +141,14 @@ final class Claims {
   static Outcome claim(
       ClaimStore store, ClaimStore.Standing guess, Claim mine, BooleanSupplier gateOpen)
       throws IOException {
-    return claim(store, guess, mine, UNRECORDED, gateOpen);
+    return claim(store, guess, mine, FormerLocks.NONE, UNRECORDED, gateOpen);
   }
 
   static Outcome claim(
       ClaimStore store,
       ClaimStore.Standing guess,
       Claim mine,
+      FormerLocks former,
       long recorded,
       BooleanSupplier gateOpen)
       throws IOException {
@@ -155,9 +157,11 @@ final class Claims {
     IOException unknown = null;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
       boolean guessing =
-          attempt == 0 && guess != null && judge(guess, mine, recorded) == Verdict.REPLACEABLE;
+          attempt == 0
+              && guess != null
+              && judge(guess, mine, former, recorded) == Verdict.REPLACEABLE;
       ClaimStore.Standing standing = guessing ? guess : store.read();
-      Verdict verdict = judge(standing, mine, recorded);
+      Verdict verdict = judge(standing, mine, former, recorded);
       if (verdict == Verdict.REPEAT) {
         return new Outcome(wrote ? Verdict.CLAIMED : Verdict.REPEAT, standing, followed);
       }

@@ -12,6 +12,8 @@ public final class Fence {
    * Maps the gate and starts the halting thread. Attaching again with the same arguments does
    * nothing.
    *
+   * @param formerLocks JSON: kinds of lock that this job was moved away from, each with the highest
+   *     epoch it granted
    * @throws IllegalStateException if the arguments are others, because a gate file belongs to one
    *     driver process and is never reused
    */
@@ -21,10 +23,12 @@ public final class Fence {
       String cluster,
       String job,
       String lockKind,
+      String formerLocks,
       String logPath,
       long writeTimeoutMillis)
       throws IOException {
-    Identity identity = new Identity(holder, cluster, job, lockKind);
+    Identity identity =
+        new Identity(holder, cluster, job, lockKind, FormerLocks.parse(formerLocks));
     AttachedSession.attach(
         new FenceSession.Settings(gatePath, identity, logPath, writeTimeoutMillis));
   }

@@ -37,7 +37,7 @@ class ClaimedDirectoryTest {
   }
 
   private static Verdict claimed(ClaimedDirectory directory, Claim mine) throws IOException {
-    return directory.claim(mine, Claims.UNRECORDED, () -> true).verdict();
+    return directory.claim(mine, FormerLocks.NONE, Claims.UNRECORDED, () -> true).verdict();
   }
 
   @Test
@@ -46,12 +46,12 @@ class ClaimedDirectoryTest {
     assertEquals(-1, mine.token());
     assertEquals(Verdict.CLAIMED, claimed(mine, claim(7, "me")));
     assertTrue(mine.stands(7));
-    assertNull(mine.objection(claim(7, "me")));
+    assertNull(mine.objection(claim(7, "me"), FormerLocks.NONE));
 
     assertEquals(Verdict.CLAIMED, claimed(checkpoint(), claim(8, "successor")));
 
     assertFalse(mine.stands(7));
-    assertEquals(Verdict.HIGHER_TOKEN, mine.objection(claim(7, "me")));
+    assertEquals(Verdict.HIGHER_TOKEN, mine.objection(claim(7, "me"), FormerLocks.NONE));
   }
 
   @Test

@@ -38,11 +38,13 @@ class ClaimsTest {
 
   @ParameterizedTest
   @MethodSource("order")
-  void aClaimFollowsAnotherOrIsRefusedAsTheVectorSays(JsonNode vector) {
+  void aClaimFollowsAnotherOrIsRefusedAsTheVectorSays(JsonNode vector) throws IOException {
     ClaimStore.Standing standing =
         new ClaimStore.Standing("1", Vectors.claim(vector.get("standing")));
 
-    Verdict verdict = Claims.judge(standing, Vectors.claim(vector.get("own")));
+    FormerLocks former = FormerLocks.parse(vector.path("former").toString());
+
+    Verdict verdict = Claims.judge(standing, Vectors.claim(vector.get("own")), former);
 
     assertEquals(vector.get("refused").isNull(), !verdict.refused());
     assertEquals(vector.get("refused").asText(""), verdict.reason);
@@ -138,7 +140,7 @@ class ClaimsTest {
   @Test
   void aRootWhoseClaimIsGoneIsRefusedWhereOneWasRecorded() throws IOException {
     Claims.Outcome outcome =
-        Claims.claim(new LocalClaims(root), null, claim(7, "a"), 6, () -> true);
+        Claims.claim(new LocalClaims(root), null, claim(7, "a"), FormerLocks.NONE, 6, () -> true);
 
     assertEquals(Verdict.MISSING, outcome.verdict());
     assertTrue(new LocalClaims(root).read().nothing());
@@ -149,7 +151,7 @@ class ClaimsTest {
     claimed(claim(5, "a"));
 
     Claims.Outcome outcome =
-        Claims.claim(new LocalClaims(root), null, claim(7, "a"), 6, () -> true);
+        Claims.claim(new LocalClaims(root), null, claim(7, "a"), FormerLocks.NONE, 6, () -> true);
 
     assertEquals(Verdict.BEHIND, outcome.verdict());
   }
