@@ -95,7 +95,7 @@ def test_a_killed_leader_is_followed_on_the_kubelets_word(flights: InZooKeeper) 
     assert flights.leader()["metadata"]["uid"] != pod
 
 
-def test_a_leader_whose_pod_is_gone_at_once_is_followed_when_its_lease_has_run_out(flights: InZooKeeper) -> None:
+def test_a_leader_whose_pod_is_deleted_without_grace_is_followed(flights: InZooKeeper) -> None:
     before = flights.ready()
     pod, holder = flights.leader(), flights.holder()
     at = flights.delete(pod, force=True)
