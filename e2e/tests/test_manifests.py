@@ -40,6 +40,13 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "CronJob by hand": {"workload": "CronJob", "schedule": "none"},
     "lock configmap": {"lock": "configmap"},
     "lock multi": {"lock": "multi"},
+    "zookeeper": {
+        "ha": "zookeeper",
+        "haAddress": "zk-0.zk.data.svc:2181,zk.example.com:2281/understudy?digest=/etc/understudy/ha/user",
+        "haSecret": "flights-zookeeper",
+        "state": "running",
+        "egress": ["10.0.0.0/8"],
+    },
     "egress": {"egress": ["10.0.0.0/8", "2001:db8::/32"]},
     "egress, native": {"egress": ["10.0.0.0/8"], "mode": "native"},
     "declared suspended": {"state": "suspended"},
