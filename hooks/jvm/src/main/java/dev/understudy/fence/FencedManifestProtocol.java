@@ -12,6 +12,7 @@ import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.internal.io.FileNameSpec;
 import org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol;
+import org.apache.spark.sql.execution.streaming.sinks.FileStreamSinkLog;
 import org.apache.spark.sql.execution.streaming.sinks.SinkFileStatus;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -48,6 +49,12 @@ public final class FencedManifestProtocol extends ManifestFileCommitProtocol {
   public FencedManifestProtocol(String jobId, String path) {
     super(jobId, path);
     this.outputPath = path;
+  }
+
+  @Override
+  public void setupManifestOptions(FileStreamSinkLog log, long batch) {
+    SinkLogStart.complete(log, batch);
+    super.setupManifestOptions(log, batch);
   }
 
   @Override
