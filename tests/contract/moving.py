@@ -31,6 +31,8 @@ from understudy.protocol.names import LOCK_LABELS, Names
 
 NAMES = Names("flights", "flights")
 EPOCH = 5
+#: As an API server takes it.
+THEN = "2026-11-26T00:00:00.000000Z"
 SHORT = Timings(lease=3.0, renew=2.0, retry=0.1, request=0.8, kill=0.05, write_timeout=0.9)
 
 
@@ -125,7 +127,6 @@ class Ends:
             Counted(self.new.locks[self.new_lock], counted),
             self.old is self.new,
             1000.0,
-            "2026-11-26T00:00:00Z",
             ended,
         )
 
@@ -165,7 +166,7 @@ async def begin(end: End, kind: str, *, released: bool = True) -> Job:
     begun = await jobs.begin_attempt(EPOCH, "a", nothing_granted, Generation())
     await jobs.claims(begun.token, ("/checkpoint",))
     grant = GrantEntry(EPOCH, "a", "nonce", released=released, lock=kind)
-    leader = LeaderRecord("" if released else "a", 1.0, "then", "then", 0)
+    leader = LeaderRecord("" if released else "a", 1.0, THEN, THEN, 0)
     made = await end.locks[kind].create(NAMES.lock, Content({GRANT: grant.encode()}, leader, LOCK_LABELS))
     assert isinstance(made, Written)
     job = await jobs.read()

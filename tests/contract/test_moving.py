@@ -15,6 +15,7 @@ from tests.contract.moving import (
     EPOCH,
     NAMES,
     PAIRS,
+    THEN,
     Ends,
     Killed,
     Requests,
@@ -86,6 +87,19 @@ def test_a_replica_at_the_new_place_leads_with_an_epoch_above(ends: Callable[[],
 
     asyncio.run(run())
     assert granted == [EPOCH + 1, EPOCH + 2]
+
+
+def test_the_lock_that_is_made_has_times_as_an_api_server_takes_them(there: Ends) -> None:
+    async def run() -> None:
+        await begin(there.old, there.old_lock)
+        await there.moved()
+        lock = await there.new.locks[there.new_lock].read(NAMES.lock)
+        assert lock is not None
+        assert lock.leader is not None
+        made = "1970-01-01T00:16:40.000000Z"  # but one that is free and covered stays as it was
+        assert {lock.leader.acquired, lock.leader.renewed} == {THEN if there.new_lock == "multi" else made}
+
+    asyncio.run(run())
 
 
 @pytest.fixture
@@ -160,7 +174,7 @@ def test_a_lock_that_was_taken_meanwhile_is_not_buried(there: Ends) -> None:
         taken = await lock.read(NAMES.lock)
         assert taken is not None
         grant = GrantEntry(EPOCH + 1, "b", "taken", lock=there.old_lock)
-        leader = LeaderRecord("b", 1.0, "now", "now", 1)
+        leader = LeaderRecord("b", 1.0, THEN, THEN, 1)
         assert isinstance(await lock.replace(taken, Content({GRANT: grant.encode()}, leader)), Written)
         with pytest.raises(DocumentError, match="it has changed meanwhile"):
             _ = [each async for each in steps]

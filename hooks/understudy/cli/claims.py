@@ -166,8 +166,7 @@ async def _move(source: Where, old: Stores, target: Where, new: Stores, *, ended
     if same and len(there.kinds) == 1:
         raise SettingsError("it is the place where the job is", where="--to-ha", remedy="Give another one")
     names = Names(old.cluster, known[0])
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return Move(names, there, here, new.lock_kind, new.lock, same, time.time(), stamp, ended)
+    return Move(names, there, here, new.lock_kind, new.lock, same, time.time(), ended)
 
 
 def _place(where: Where, stores: Stores, lock: str = "") -> Place:

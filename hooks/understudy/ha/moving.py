@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, LeaderRecord, Unknown, Written
 from understudy.documents.nonce import unique
@@ -61,7 +62,6 @@ class Move:
     lock_store: DocumentStore
     same: bool
     now: float
-    stamp: str
     ended: bool = False
     unique: Callable[[], str] = unique
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -251,7 +251,9 @@ class Move:
             return False
         grant = GrantEntry(epoch, _MOVER, self.unique(), released=True, lock=self.lock)
         transitions = 0 if seen is None or seen.leader is None else seen.leader.transitions
-        leader = LeaderRecord("", 1.0, self.stamp, self.stamp, transitions)
+        # a Lease takes microseconds and nothing else
+        stamp = datetime.fromtimestamp(self.now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        leader = LeaderRecord("", 1.0, stamp, stamp, transitions)
         content = Content({GRANT: grant.encode(), ENTRY: None}, leader, {**LOCK_LABELS, BURIED: None})
         await _write(self.lock_store, self.names.lock, seen, content)
         return True
