@@ -12,8 +12,15 @@ from typing import Any
 
 from testkit.observer import FenceLine, local_path, parse_fence_line
 
+#: How an event begins.
+_EVENT = '{"time": '
 #: A file is known by its inode and its first bytes: a line of the fence begins with its time in milliseconds.
 _HEAD = 32
+
+
+def whole_lines(text: str) -> list[str]:
+    """Of a file that is being written: its last line counts once it has its end."""
+    return text[: text.rfind("\n") + 1].splitlines()
 
 
 @dataclass(slots=True)
@@ -96,11 +103,12 @@ class Said:
 
 
 def parse_event(log: Path, line: str) -> Said | None:
-    """An event, or None: Spark and the script write to the same stream."""
-    if not line.startswith("{"):
-        return None
+    """An event, or None: Spark and the script write to the same stream.
+
+    An event is written at once. What the others write comes in pieces, so an event may follow on a piece without an end.
+    """
     try:
-        facts = json.loads(line)
+        facts = json.loads(line[line.rindex(_EVENT) :])
         return Said(float(facts["time"]), str(facts["event"]), log, facts)
     except (ValueError, KeyError, TypeError):
         return None

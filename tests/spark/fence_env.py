@@ -26,6 +26,7 @@ from py4j.finalizer import ThreadSafeFinalizer
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
 
+from testkit.tails import whole_lines
 from tests.doubles.pages import GatePage
 from understudy.environment import find_fence, spark_version
 
@@ -110,7 +111,7 @@ class Driver:
     def log(self) -> list[dict[str, Any]]:
         if not self.log_path.exists():
             return []
-        return [json.loads(line) for line in self.log_path.read_text().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.log_path.read_text())]
 
     def logged(self, **fields: Any) -> list[dict[str, Any]]:
         return [line for line in self.log() if all(line[name] == value for name, value in fields.items())]

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from testkit import observer
-from testkit.tails import parse_event
+from testkit.observer import files_logged
+from testkit.tails import Said, parse_event
 from tests.spark import quick
 from tests.spark.in_force import unfenced
 from understudy.cli.main import app
@@ -80,12 +80,20 @@ class Replicas:
     def status(self) -> dict[str, Any]:
         """What the command prints; in this process, for a fresh one each time would take a processor from the replicas."""
         done = CliRunner().invoke(app, ["status", "--ha-dir", str(self.home / "ha"), "--json"])
-        return dict(json.loads(done.stdout)) if done.exit_code == 0 else {"replicas": [], "leader": None, "epoch": 0}
+        nothing: dict[str, Any] = {"replicas": [], "leader": None, "epoch": 0, "status": "", "endpoint": ""}
+        return dict(json.loads(done.stdout)) if done.exit_code == 0 else nothing
 
     def leader(self) -> int:
-        """The pid of the leader's supervisor."""
-        shown = self.status()
-        return next(int(each["pid"]) for each in shown["replicas"] if each["holder"] == shown["leader"])
+        """The pid of the leader's supervisor, once there is one."""
+        found: list[int] = []
+
+        def known() -> bool:
+            shown = self.status()
+            found.extend(int(each["pid"]) for each in shown["replicas"] if each["holder"] == shown["leader"])
+            return bool(found)
+
+        self.wait_for("a leader", known)
+        return found[0]
 
     def feed(self, lines: int = 5) -> None:
         part = self.home / f".{self.fed}"
@@ -96,18 +104,22 @@ class Replicas:
     def rows(self, sink: str = "out") -> Counter[str]:
         """What the sink's own log says is in the sink."""
         found: Counter[str] = Counter()
-        for path in observer.files_logged(self.home / sink / "_spark_metadata"):
+        for path in files_logged(self.home / sink / "_spark_metadata"):
             found.update(pq.read_table(path.removeprefix("file://")).column("value").to_pylist())
         return found
 
     def wait_for(self, what: str, condition: Any) -> None:
         end = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < end, f"{what}: not within {PATIENCE:.0f} s\n{self.logs()}"
+            assert time.monotonic() < end, f"{what}: not within {PATIENCE:.0f} s\n{self.last_lines()}"
             time.sleep(0.1)
 
     def logs(self) -> str:
-        return "\n".join(path.read_text()[-3000:] for path in sorted(self.home.glob("replica-*.log")))
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.home.glob("replica-*.log")))
+
+    def last_lines(self) -> str:
+        """What the reader of a failure wants."""
+        return "\n".join(path.read_text(errors="replace")[-3000:] for path in sorted(self.home.glob("replica-*.log")))
 
     def stop(self) -> None:
         for process in self.started:
@@ -122,13 +134,20 @@ class Replicas:
         assert not unfenced(self.home, self._began), "the fence was not in force"
 
 
-def said(home: Path, event: str) -> list[str]:
-    """The messages of an event in the logs of all replicas, where ``UNDERSTUDY_LOG`` is ``json``."""
+def events(home: Path) -> list[Said]:
+    """All that the replicas have said, in order, where ``UNDERSTUDY_LOG`` is ``json``."""
     logs = [
-        (path, line) for path in home.glob("replica-*.log") for line in path.read_text(errors="replace").splitlines()
+        (path, line)
+        for path in sorted(home.glob("replica-*.log"))
+        for line in path.read_text(errors="replace").splitlines()
     ]
-    events = [found for path, line in logs if (found := parse_event(path, line)) is not None]
-    return [str(each.facts["message"]) for each in events if each.event == event]
+    found = [event for path, line in logs if (event := parse_event(path, line)) is not None]
+    return sorted(found, key=lambda each: each.at)
+
+
+def said(home: Path, event: str) -> list[str]:
+    """The messages of an event in the logs of all replicas."""
+    return [str(each.facts["message"]) for each in events(home) if each.event == event]
 
 
 def everything_once(replicas: Replicas) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from testkit.tails import whole_lines
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.protocol.messages import Committed, RehearsalReport, Running, Started
@@ -56,7 +57,7 @@ def declared(rig: Rig) -> list[str]:
 
 def claimed(rig: Rig) -> set[str]:
     """What the fence has claimed, below the rig's home."""
-    log: list[dict[str, Any]] = [json.loads(line) for line in rig.fence_log.read_text().splitlines()]
+    log: list[dict[str, Any]] = [json.loads(line) for line in whole_lines(rig.fence_log.read_text())]
     assert any(line["op"] == "publish" and line["outcome"] == "accepted" for line in log), "the fence is in force"
     return {str(Path(line["path"]).relative_to(rig.home)) for line in log if line["op"] == "claim"}
 

@@ -96,7 +96,7 @@ streams = StreamingContext(spark.sparkContext, 1)
 streams.queueStream([spark.sparkContext.parallelize([1])]).foreachRDD(lambda _: Path("streamed").touch())
 def stream():
     streams.start()
-    streams.awaitTerminationOrTimeout(4)
+    while not Path("streamed").exists(): streams.awaitTerminationOrTimeout(0.1)
     streams.stop(stopSparkContext=False)
 DERBY = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
 frame = spark.range(3).coalesce(1)

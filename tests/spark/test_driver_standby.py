@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Started
+from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Revoked, Started
 
 HEADER = """
 import sys, time
@@ -40,7 +40,7 @@ def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path
         "before = time.monotonic()\n"
         "ended = q.awaitTermination(1)\n"
         "print('awaited', ended, q.isActive, q.name, len(spark.streams.active), flush=True)\n"
-        "q.stop()\n"
+        "while not Path('trace').exists(): time.sleep(0.02)\nq.stop()\n"
     )
     with Rig(tmp_path, script) as rig:
         standing = rig.wait_for(RehearsalReport)
@@ -121,7 +121,7 @@ def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered
         "for name in questions: threading.Thread(target=ask, args=(name,)).start()\n"
     )
     with Rig(tmp_path, script) as rig:
-        rig.until(rig.output, "unasked")
+        rig.until(rig.output, "<name> str")
         rig.wait_for(RehearsalReport)
         time.sleep(0.5)
         assert "unasked ['addListener', 'removeListener', 'resetTerminated']" in rig.text()
@@ -192,7 +192,7 @@ def test_a_closed_gate_holds_user_code_and_a_revoked_one_ends_the_script_through
         held = rig.wait_for(RehearsalReport)
         assert held.held == "job.py:13"
         assert rig.activity.running == 0  # it waits without counting as the user's code running
-        rig.revoke()
+        rig.say(Revoked("over"))  # after 200 ms of a page that is revoked the JVM ends them both
         ended = rig.wait_for(Ended)
         assert ended.code == 75
         assert "may not write any more" in ended.error

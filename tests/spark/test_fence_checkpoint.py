@@ -135,8 +135,8 @@ def test_a_leader_frozen_past_its_deadline_waits_when_nobody_took_over_and_goes_
     one: Driver, tmp_path: Path
 ) -> None:
     file = tmp_path / "offsets" / "0"
-    one.gate.write(OPEN, token(5, 1), close=later(0.3))
     out = one.open(file)
+    one.gate.write(OPEN, token(5, 1), close=later(0.3))
     one.freeze()
     deadline = later(0.4).boottime_ns
     while instant().boottime_ns < deadline:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit.observer import read_fence_logs
-from tests.doubles.pages import OPEN, REVOKED, token
+from tests.doubles.pages import CLOSED, OPEN, REVOKED, token
 from tests.spark.fence_env import LOST, Driver, driver, refusal
+from tests.spark.test_fence_gate import Background
 from understudy.protocol.counters import Commit, Counts
 
 pytestmark = pytest.mark.spark
@@ -54,9 +56,13 @@ def test_counts_are_on_the_page_whatever_becomes_of_the_log(tmp_path: Path, monk
             "unknown": 0,
         }
 
+        one.gate.write(CLOSED, token(5, 2))
+        background = Background(partial(one.write, root / "commits" / "40"))  # it waits when the gate is revoked
+        background.start()
+        background.join(0.3)
         one.gate.write(REVOKED, token(5, 2))
-        with pytest.raises(Py4JJavaError):
-            one.write(root / "commits" / "40")
+        background.join(20)
+        assert background.error == LOST
         assert read().refused == 1
         assert read().commits == 41
 

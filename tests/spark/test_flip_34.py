@@ -16,24 +16,26 @@ FLIP-34 ends both as FINISHED; here a suspended job is one that goes on. That a 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from testkit.observer import batch_watermark_ms, in_flight, last_entry
 from tests.spark.replicas import PATIENCE, Replicas
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: A function of the script's that takes its time; windows; a timer of each kind, which no row lets go off. Rows come as seconds.
+#: It says when its queries hold.
 SCRIPT = """
 import json, time
 from pathlib import Path
 import pandas as pd
 from pyspark.sql import SparkSession, functions as F
 from pyspark.sql.streaming import StatefulProcessor
+from understudy.driver.fence_client import FenceClient
 rocks = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 spark = (
     SparkSession.builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "1")
@@ -80,6 +82,15 @@ def write(name):
         Path(f"{name}-{number}").write_text(json.dumps(found))
     return batch
 
+quiesce = FenceClient.quiesce
+
+def holds(*given):
+    quiet = quiesce(*given)
+    Path("holds").touch()
+    return quiet
+
+FenceClient.quiesce = holds
+
 windows = rows.groupBy(F.window("at", "10 seconds")).count().select(
     F.concat_ws(":", F.col("window.start").cast("long"), "count").alias("value")
 )
@@ -122,6 +133,13 @@ def read(home: Path, rows: int) -> bool:
     return 5 * files >= rows and all(timers)
 
 
+def at_rest(home: Path, rows: int) -> bool:
+    """Whether the windows have nothing more to do after so many rows: the batch under the last one's watermark is committed, too."""
+    checkpoint = home / "checkpoints/windows"
+    last = last_entry(checkpoint / "commits")
+    return in_flight(checkpoint) is None and batch_watermark_ms(checkpoint, last) == 1000 * (rows - 1 - 10)
+
+
 @pytest.fixture(scope="module", params=["suspend", "drain"])
 def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     home = tmp_path_factory.mktemp(request.param)
@@ -130,7 +148,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         replicas.start()
         for _ in range(4):
             replicas.feed()
-        replicas.wait_for("rows", lambda: read(home, replicas.fed))
+        replicas.wait_for("rows", lambda: read(home, replicas.fed) and at_rest(home, replicas.fed))
         (home / "hold").touch()
         replicas.feed()
         replicas.wait_for("a batch under way", (home / "held").exists)
@@ -138,8 +156,7 @@ def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         fed = replicas.fed
         code, said = replicas.ask(request.param, "--no-wait")
         assert code == 0, said
-        replicas.wait_for("it is taken up", lambda: "is asked for by" in replicas.logs())
-        time.sleep(1.0)  # and every other query holds
+        replicas.wait_for("every other query holds", (home / "holds").exists)
         replicas.feed()
         (home / "hold").unlink()
         wanted = {"suspend": "SUSPENDED", "drain": "FINISHED"}[request.param]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.replicas import Replicas, said
+from tests.spark.replicas import Replicas, events, said
 from tests.spark.test_driver_outdated import overwrite
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
@@ -86,8 +86,13 @@ def test_a_standby_that_has_noticed_leads_with_the_new_table_at_once(replicas: R
         overwrite(home, a="new", b="new", c="new")
         replicas.wait_for("a standby that begins again", lambda: said(home, "restart-stale-standby") != [])
         assert said(home, "restart-stale-standby")[0].endswith("/names has changed since the script read it")
-        rehearsed = said(home, "rehearsed")
-        replicas.wait_for("its rehearsal", lambda: len(said(home, "rehearsed")) > len(rehearsed))
+        begun = next(each for each in events(home) if each.event == "restart-stale-standby")
+        replicas.wait_for(
+            "its rehearsal",
+            lambda: any(
+                each.event == "rehearsed" and each.log == begun.log and each.at > begun.at for each in events(home)
+            ),
+        )
         another_leads_with_the_new_table(replicas)
         assert said(home, "restart-for-stale-snapshot") == []
     finally:

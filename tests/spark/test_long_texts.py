@@ -20,7 +20,7 @@ def ended(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     monkeypatch.setenv("UNDERSTUDY_LOG", "json")
     replicas = Replicas(tmp_path, LEADS.format(request.param))
     try:
-        assert replicas.start("--restart-attempts", "0").wait(ENDED) == 1, replicas.logs()
+        assert replicas.start("--restart-attempts", "0").wait(ENDED) == 1, replicas.last_lines()
     finally:
         replicas.stop()
     return replicas

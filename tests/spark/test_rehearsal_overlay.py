@@ -53,12 +53,13 @@ class View:
 def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
     spark = spark_session()
     stage = Stage(spark, tmp_path_factory.mktemp("overlay"))
-    go = stage.root / "go"
+    go, waits = stage.root / "go", stage.root / "waits"
     go.touch()
 
     @F.udf(returnType="long", useArrow=False)
     def wait(value: int) -> int:
         while not go.exists():
+            waits.touch()
             time.sleep(0.05)
         return value
 
@@ -83,9 +84,10 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> Iterator[View]:
         player = threading.Thread(target=lambda: played.append(play(rehearsal)))
         played: list[dict[str, Any]] = []
         player.start()
-        while not list(stage.scratch.glob("round-*/checkpoint/metadata")):
+        give_up = time.monotonic() + 120
+        while not waits.exists():  # at the first row, where it stays
+            assert time.monotonic() < give_up
             time.sleep(0.02)
-        time.sleep(1)  # the round is on its way to the first row, where it stays
         yield View(spark, stage, batch)
         go.touch()
         player.join(60)

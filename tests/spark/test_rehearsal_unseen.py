@@ -130,6 +130,7 @@ def test_listeners_streams_and_the_callers_thread_see_nothing(stage: Stage) -> N
     live = jvm(spark).org.apache.spark.SparkContext.getOrCreate().listenerBus()
     active = jvm(spark).org.apache.spark.sql.classic.SparkSession.getActiveSession
     spark.streams.resetTerminated()
+    live.waitUntilEmpty(60_000)  # the leader's own events have reached whom they were for
     watcher = Watcher()
     spark.streams.addListener(watcher)
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", "the caller's")

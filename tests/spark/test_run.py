@@ -32,6 +32,7 @@ def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_r
     replicas.start("--listen", "127.0.0.1:0")
     replicas.feed()
     replicas.wait_for("first rows", lambda: everything_once(replicas))
+    replicas.wait_for("where the leader serves its probes", lambda: replicas.status()["endpoint"])
     endpoint = replicas.status()["endpoint"]
     assert "leads with epoch" in readiness(endpoint)
     replicas.wait_for("a rehearsed standby", lambda: any(each["rehearsed"] for each in replicas.status()["replicas"]))
@@ -44,7 +45,7 @@ def test_a_standby_takes_over_from_a_killed_leader_and_a_stopped_one_and_every_r
     assert replicas.status()["epoch"] > epoch
     second, epoch = replicas.leader(), replicas.status()["epoch"]
     assert second != first
-    assert replicas.status()["endpoint"] != endpoint
+    replicas.wait_for("another endpoint", lambda: replicas.status()["endpoint"] not in {"", endpoint})
     assert "leads with epoch" in readiness(replicas.status()["endpoint"])
 
     replicas.start()
@@ -100,13 +101,13 @@ def test_a_finished_job_is_not_run_again_and_a_new_run_of_it_reads_what_came_sin
     )
     replicas = Replicas(tmp_path, script)
     replicas.feed()
-    assert replicas.start().wait(PATIENCE) == 0, replicas.logs()
+    assert replicas.start().wait(PATIENCE) == 0, replicas.last_lines()
     assert replicas.rows() == Counter("01234")
     replicas.feed()
     assert replicas.start().wait(PATIENCE) == 0
     assert "to begin a new run, start it with --run-id" in replicas.logs()
     assert sum(replicas.rows().values()) == 5
-    assert replicas.start("--run-id", "next").wait(PATIENCE) == 0, replicas.logs()
+    assert replicas.start("--run-id", "next").wait(PATIENCE) == 0, replicas.last_lines()
     assert replicas.rows() == Counter(str(number) for number in range(10)), "from the same checkpoint"
     said = subprocess.run(replicas.command("resume"), capture_output=True, text=True, check=False)
     assert said.returncode == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from testkit import procs
 from testkit.procs import Process
-from testkit.tails import Tail
+from testkit.tails import Tail, parse_event, whole_lines
 
 JVM = "/usr/bin/java -cp jars/* org.apache.spark.deploy.SparkSubmit job.py"
 
@@ -58,3 +58,18 @@ def test_a_rotated_log_is_read_to_its_end_and_no_line_twice(tmp_path: Path) -> N
     written(5, 6)  # perhaps in a file of the inode that has just become free
     assert read() == [line(5), line(6)]
     assert read() == []
+
+
+def test_an_event_that_follows_on_half_a_line_of_the_script_s_is_one() -> None:
+    event = '{"time": 1.5, "event": "rehearsed", "message": "the script printed {\\"time\\": 1}"}'
+    for before in ("", "logged: ", '{"time": 1, "event": "of a writer that was ki'):
+        said = parse_event(Path("replica-0.log"), before + event)
+        assert said is not None
+        assert (said.at, said.event, said.facts["message"]) == (1.5, "rehearsed", 'the script printed {"time": 1}')
+    for other in ("", "26/11/26 WARN", '{"time": ', '{"time": \xff}', event[:-1]):
+        assert parse_event(Path("replica-0.log"), other) is None
+
+
+def test_a_line_counts_once_it_has_its_end() -> None:
+    assert whole_lines('{"a": 1}\n{"a"') == ['{"a": 1}']
+    assert whole_lines('{"a"') == []
