@@ -82,14 +82,14 @@ demo:
 	@$(PYTHON) -m bench.demo
 
 test:
-	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
 	@tools/jvm.sh check
 	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) && $(PYTHON) -m pytest -m 'not long' tests/spark)
 	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
-	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
 	@tools/jvm.sh check
 	$(if $(ARGS),$(PYTHON) -m pytest $(ARGS),$(PYTHON) -m pytest $(PARALLEL) && $(PYTHON) -m pytest tests/spark)
 	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
@@ -141,8 +141,9 @@ lint: setup
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 	.venv/bin/deptry hooks/understudy
+	cd examples/understudy-etcd && ../../.venv/bin/deptry understudy_etcd
 	.venv/bin/shellcheck tools/*.sh .ci/run e2e/cluster/boot.sh e2e/cluster/cluster \
-	    $(addprefix hooks/image/,build check packages slim understudy-entry)
+	    $(addprefix hooks/image/,build packages slim understudy-entry)
 
 format:
 	@tools/setup.sh jvm

@@ -52,10 +52,20 @@ def build(settings: Settings) -> None:
     pulumi.export("checkpoints", url(settings, "checkpoints"))
     pulumi.export("bucketEndpoint", store.endpoint or "AWS")
     at = f" --context {settings.context}" if settings.context else ""
-    lock = "" if settings.run.lock == "lease" else f" --lock {settings.run.lock}"
-    status = f"understudy status --cluster-id {cluster} --namespace {settings.namespace}{at}{lock}"
-    if settings.on_volume:
-        inside = f"kubectl{at} -n {settings.namespace} exec statefulset/{cluster} --"
-        status = f"{inside} understudy status --cluster-id {cluster} --ha-dir {HA_DIRECTORY}"
-    pulumi.export("status", status)
+    pulumi.export("status", _status(settings, at))
     pulumi.export("logs", f"kubectl{at} -n {settings.namespace} logs -l {CLUSTER_LABEL}={cluster} -f")
+
+
+def _status(settings: Settings, at: str) -> str:
+    """A command line. In the API server documents are read from here; elsewhere in a pod, which knows where they are."""
+    status = f"understudy status --cluster-id {settings.job.cluster}"
+    if settings.in_api_server:
+        lock = "" if settings.run.lock in {"", "lease"} else f" --lock {settings.run.lock}"
+        return f"{status} --namespace {settings.namespace}{at}{lock}"
+    inside = f"kubectl{at} -n {settings.namespace} exec"
+    if settings.on_volume:
+        return f"{inside} statefulset/{settings.job.cluster} -- {status} --ha-dir {HA_DIRECTORY}"
+    pod = (
+        f"$(kubectl{at} -n {settings.namespace} get pods -l {CLUSTER_LABEL}={settings.job.cluster} -o name | tail -n 1)"
+    )
+    return f"{inside} {pod} -- {status}"

@@ -22,7 +22,7 @@ ANYTHING = re.compile(r".*", re.DOTALL)
 #: The form of entries' names in ConfigMaps and Secrets.
 ENTRY = re.compile(r"(?!\.\Z|\.\.)[-._a-zA-Z0-9]{1,253}")
 #: ``understudy run`` reads these variables, and the builders set them.
-_OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP")
+_OURS = ("UNDERSTUDY_POD_UID", "UNDERSTUDY_POD_NAME", "UNDERSTUDY_POD_IP", "UNDERSTUDY_HA", "UNDERSTUDY_HA_ADDRESS")
 
 
 @dataclass(frozen=True, slots=True)

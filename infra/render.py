@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from infra.config import read
+from infra.ensemble import keys_of_secret, place_in
 from infra.manifests.base import Manifest, annotated
 from infra.manifests.command import bucket_secret
 from infra.manifests.everything import kept_objects, passing_objects
@@ -70,6 +71,11 @@ def notes(settings: Settings) -> list[str]:
     found = []
     if secret := bucket_secret(settings):
         found.append(f"the Secret {secret} with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+    if settings.in_zookeeper:
+        place = place_in(settings.ha)
+        found.append(f"the path {place.chroot or '/'} in ZooKeeper {','.join(place.hosts)}")
+    if settings.ha.secret:
+        found.append(f"the Secret {settings.ha.secret} with {' and '.join(keys_of_secret(settings.ha))}")
     if settings.bucket.kind == "incluster":
         found.append(_installed(settings, "object-store", included_name(settings), included_values(settings)))
     if settings.bucket.kind == "aws":

@@ -114,5 +114,5 @@ def _property(key: Key) -> dict[str, Any]:
         case "object":
             return {**about, "type": "object", "additionalProperties": {"type": ["string", "number"]}}
     if option is not None and option.choices:
-        return {**about, "enum": list(option.choices)}
+        return {**about, "enum": list(dict.fromkeys([key.default, *option.choices]))}
     return {**about, "type": "string"}

@@ -20,7 +20,8 @@ from understudy.protocol.names import Names, check_id
 
 MODES = ("application", "native", "standalone")
 WORKLOADS = ("Deployment", "StatefulSet", "Job", "CronJob")
-LOCKS = option_keys()["lock"].choices
+LOCKS = ("", *option_keys()["lock"].choices)
+SERVICES = option_keys()["ha"].choices
 BUCKETS = ("existing", "aws", "s3", "gcs", "incluster")
 PULLS = ("Always", "IfNotPresent", "Never")
 SPREADS = ("preferred", "required")
@@ -58,8 +59,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class HaSettings:
+    """What keeps lock and documents. ``address``: as ``--ha-address`` has it. ``secret``: an existing one with the files that it names."""
+
+    services: str
+    address: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
-    """How replicas elect and run.
+    """How replicas elect and run. ``lock`` is empty for the first kind that what keeps it has.
 
     ``state``: what the job is declared to be, empty where the stack says nothing. ``timings`` holds only what differs from the profile, in seconds. ``termination_grace``: seconds from SIGTERM to SIGKILL of a pod.
     Groups of options are those of ``understudy run``.
@@ -190,6 +200,7 @@ class Settings:
     create_namespace: bool
     context: str
     job: Job
+    ha: HaSettings
     run: Run
     runs: Runs
     resources: Resources
@@ -203,6 +214,16 @@ class Settings:
     def on_volume(self) -> bool:
         """HA documents are on a PersistentVolume and not in the API server."""
         return self.resources.workload == "StatefulSet"
+
+    @property
+    def in_zookeeper(self) -> bool:
+        """HA documents are in an ensemble of ZooKeeper."""
+        return self.ha.services == "zookeeper"
+
+    @property
+    def in_api_server(self) -> bool:
+        """HA documents are ConfigMaps, and the lock is a Lease or another one."""
+        return not (self.on_volume or self.in_zookeeper)
 
     @property
     def ends(self) -> bool:
@@ -224,6 +245,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
         create_namespace=reader.value("createNamespace"),
         context=reader.text("context"),
         job=job,
+        ha=_ha(reader),
         run=_run(reader),
         runs=Runs(_schedule(reader), _time_zone(reader), reader.at_least("activeDeadline", 0)),
         resources=_resources(reader),
@@ -257,6 +279,14 @@ def _job(reader: ConfigReader) -> Job:
         environment=reader.variables("environment"),
         secret_environment=secrets,
         spark={name: str(value) for name, value in reader.value("sparkSettings").items()},
+    )
+
+
+def _ha(reader: ConfigReader) -> HaSettings:
+    return HaSettings(
+        services=reader.one_of("ha", SERVICES),
+        address=reader.text("haAddress"),
+        secret=reader.object_name_or_none("haSecret"),
     )
 
 

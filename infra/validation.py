@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infra.ensemble import check_ensemble
 from infra.quantities import java_bytes, quantity
 from infra.reader import ENTRY, wrong
 from infra.schema import PROJECT
@@ -35,6 +36,7 @@ def check(settings: Settings) -> None:
     _check_script(settings)
     _check_environment(settings.job, settings.bucket)
     _check_spark(settings.job)
+    check_ensemble(settings)
     _check_run(settings)
     _check_runs(settings)
     _check_monitor(settings)
@@ -113,7 +115,7 @@ _HAVE_KEYS = {
 
 def _check_run(settings: Settings) -> None:
     run, resources = settings.run, settings.resources
-    _check_timings(run, whole=not settings.on_volume)
+    _check_timings(run, whole=settings.in_api_server)
     _check_grace(run)
     if run.mode == "standalone" and not _MASTER.fullmatch(run.master):
         raise wrong("master", run.master, "mode standalone needs the URL of a Spark master", "spark://master:7077")

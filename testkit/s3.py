@@ -10,6 +10,8 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,29 +50,41 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def arguments(address: str, data: str) -> list[str]:
+    """versitygw's, for the buckets that are directories in ``data``."""
+    return ["--port", address, "--access", KEY, "--secret", SECRET, "posix", data]
+
+
 @contextmanager
 def server(directory: Path, host: str = "127.0.0.1") -> Iterator[int]:
     """A running server with one empty bucket, on ``host`` (empty: on every address); yields its port."""
     data = directory / "s3"
     (data / BUCKET).mkdir(parents=True)
     port = free_port()
-    command = [str(versitygw()), "--port", f"{host}:{port}", "--access", KEY, "--secret", SECRET, "posix", str(data)]
+    command = [str(versitygw()), *arguments(f"{host}:{port}", str(data))]
     with (directory / "s3.log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            except OSError:
-                if process.poll() is not None or time.monotonic() > end:
-                    raise Missing(f"versitygw did not start: {(directory / 's3.log').read_text()}") from None
-                time.sleep(0.05)
+        await_port(port, lambda: "" if process.poll() is None else (directory / "s3.log").read_text() or "it ended")
         yield port
     finally:
         process.terminate()
         process.wait()
+
+
+def await_port(port: int, ended: Callable[[], str]) -> None:
+    """Wait until versitygw answers; ``ended`` says why it never will. Raises ``Missing``."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=1):
+                return
+        except urllib.error.HTTPError:
+            return  # it refuses who does not sign, and so it serves; of a container, Docker's proxy accepts before that
+        except OSError:
+            if (why := ended()) or time.monotonic() > end:
+                raise Missing(f"versitygw did not start: {why or 'it does not answer'}") from None
+            time.sleep(0.05)
 
 
 def settings(port: int, host: str = "127.0.0.1") -> dict[str, str]:

@@ -37,13 +37,7 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [self.java, "-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{LIB}/*"]
-        command += [
-            "-Dzookeeper.admin.enableServer=false",
-            "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
-        ]
-        command += [f"-Djava.security.auth.login.config={self.directory / 'jaas.conf'}"]
-        command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(self.directory / "zoo.cfg")]
+        command = [self.java, *arguments(f"{LIB}/*", str(self.directory))]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -59,6 +53,15 @@ class Server:
     def thaw(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
+
+    def repair(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        else:
+            self.thaw()
+
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
 
     def state(self) -> str:
         """``leader``, ``follower``, or empty while it serves nothing."""
@@ -89,17 +92,14 @@ class Ensemble:
         end = time.monotonic() + within
         while not all(each.state() in {"leader", "follower"} for each in self.servers):
             if time.monotonic() > end:
-                logs = "\n".join((each.directory / "log").read_text()[-2000:] for each in self.servers)
+                logs = "\n".join(each.log()[-2000:] for each in self.servers)
                 raise Missing(f"ZooKeeper did not start: {logs}")
             time.sleep(0.1)
 
     def repair(self) -> None:
         """Every server runs and serves again."""
         for each in self.servers:
-            if each.process is None or each.process.poll() is not None:
-                each.start()
-            else:
-                each.thaw()
+            each.repair()
         self.whole()
 
 
@@ -107,6 +107,30 @@ def jars() -> Path:
     if not list(LIB.glob("zookeeper-3*.jar")):
         raise Missing("ZooKeeper's jars are not there: run tools/setup.sh zookeeper")
     return LIB
+
+
+def arguments(classes: str, home: str) -> list[str]:
+    """Java's, for a server with the files of ``configure`` in ``home``."""
+    return [
+        *("-Xmx96m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes),
+        "-Dzookeeper.admin.enableServer=false",
+        "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        f"-Djava.security.auth.login.config={home}/jaas.conf",
+        *("org.apache.zookeeper.server.quorum.QuorumPeerMain", f"{home}/zoo.cfg"),
+    ]
+
+
+def configure(directory: Path, number: int, settings: str, *, home: str, user: str, password: str) -> None:
+    """Write the files of one server into ``directory``, which the server itself knows as ``home``."""
+    directory.mkdir(parents=True)
+    (directory / "zoo.cfg").write_text(
+        f"tickTime={_TICK}\ninitLimit=20\nsyncLimit=4\ndataDir={home}\n"
+        f"maxClientCnxns=0\n4lw.commands.whitelist=srvr\nforceSync=no\n{settings}"
+    )
+    (directory / "jaas.conf").write_text(
+        f'Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required user_{user or "none"}="{password or "-"}"; }};\n'
+    )
+    (directory / "myid").write_text(f"{number}\n")
 
 
 @contextmanager
@@ -117,16 +141,9 @@ def ensemble(directory: Path, java: str, *, user: str = "", password: str = "") 
     made = Ensemble()
     for number, (client, _, _) in enumerate(ports, 1):
         home = directory / f"server-{number}"
-        home.mkdir(parents=True)
         peers = "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (_, peer, vote) in enumerate(ports, 1))
-        (home / "zoo.cfg").write_text(
-            f"tickTime={_TICK}\ninitLimit=20\nsyncLimit=4\ndataDir={home}\nclientPort={client}\n"
-            f"clientPortAddress=127.0.0.1\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\nforceSync=no\n{peers}"
-        )
-        (home / "jaas.conf").write_text(
-            f'Server {{ org.apache.zookeeper.server.auth.DigestLoginModule required user_{user or "none"}="{password or "-"}"; }};\n'
-        )
-        (home / "myid").write_text(f"{number}\n")
+        settings = f"clientPort={client}\nclientPortAddress=127.0.0.1\n{peers}"
+        configure(home, number, settings, home=str(home), user=user, password=password)
         made.servers.append(Server(number, home, client, java))
     try:
         for each in made.servers:

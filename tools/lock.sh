@@ -23,8 +23,8 @@ lock requirements/delta.txt requirements/delta.in --no-deps
 for line in 4.2 4.3; do
     lock "requirements/spark-$line.txt" --group pyproject.toml:dev pyproject.toml requirements/uv.in "requirements/spark-$line.in"
 done
-# What the container image holds: nothing for development, and no other version than the tests ran with.
-lock requirements/image.txt --constraints requirements/spark-4.2.txt pyproject.toml requirements/spark-4.2.in
+# What the container image holds: each backend's client, nothing for development, and no other version than the tests ran with.
+lock requirements/image.txt --constraints requirements/spark-4.2.txt --extra zookeeper pyproject.toml requirements/spark-4.2.in
 # What `pulumi install` installs, on any laptop: without the configuration that says Linux.
 lock infra/requirements.txt --no-config --group pyproject.toml:infra
 lock infra/requirements-aws.txt --no-config --group pyproject.toml:infra-aws --constraints infra/requirements.txt

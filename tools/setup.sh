@@ -11,6 +11,7 @@
 #   tools/setup.sh kafka            the jars with which Spark reads Kafka, and those of a broker, in build/kafka/
 #   tools/setup.sh connectors       Delta Lake for Spark and Python, and a JDBC driver, in build/connectors/
 #   tools/setup.sh zookeeper        ZooKeeper's jars, in build/zookeeper/lib/: the servers of the tests
+#   tools/setup.sh etcd             etcd, in build/etcd/, where the machine has none: Debian's package, unpacked and not installed
 #   tools/setup.sh companions       the same and versitygw, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
@@ -52,8 +53,8 @@ if wants s3; then wanted+=" s3a"; fi
 if wants companions; then wanted+=" zookeeper"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | etcd | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, etcd, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -132,6 +133,7 @@ missing_packages() { # words; A|B: one of them will do
     elif wants jar; then
         find_java "${python:-python3}" || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
     fi
+    if wants etcd && ! has_etcd && ! command -v apt-get >/dev/null; then echo "etcd-server"; fi
     if wants cluster; then
         has containerd containerd-shim-runc-v2 ctr || echo "containerd"
         has runc || echo "runc"
@@ -148,6 +150,8 @@ has() { # has COMMAND...: also where only root looks
     local name
     for name in "$@"; do PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin command -v "$name" >/dev/null || return 1; done
 }
+
+has_etcd() { type -P etcd >/dev/null || [ -x build/etcd/usr/bin/etcd ]; }
 
 # For running only: no compiler needed.
 find_java() {
@@ -286,6 +290,22 @@ connectors() {
     echo "$key" >"$target/.stamp"
 }
 
+# --------------------------------------------------------------------------------------------------------------- etcd
+# Installed, the package would run a server on this machine. To unpack it needs no root.
+etcd_server() {
+    has_etcd && return 0
+    local target=$PWD/build/etcd
+    say "build/etcd: etcd, from Debian's package etcd-server"
+    rm -rf "$target"
+    mkdir -p "$target"
+    if ! (cd "$target" && apt-get download etcd-server) >build/etcd.log 2>&1 && [ "$(id -u)" = 0 ]; then
+        apt-get update -qq >/dev/null || say "apt-get update failed; going on with the lists there are"
+        (cd "$target" && apt-get download etcd-server) >build/etcd.log 2>&1 || true
+    fi
+    dpkg -x "$target"/etcd-server_*.deb "$target" >>build/etcd.log 2>&1 ||
+        fail 3 "please install etcd (etcd-server in Debian), so that etcd is on PATH; why it is not here: build/etcd.log"
+}
+
 # --------------------------------------------------------------------------------------------------------------- fuzz
 fuzzer() {
     local target=build/fuzz/lib key
@@ -333,6 +353,7 @@ if wants s3a; then s3a; fi
 if wants kafka; then kafka; fi
 if wants connectors; then connectors; fi
 if wants zookeeper; then zookeeper; fi
+if wants etcd; then etcd_server; fi
 if wants companions; then companions; fi
 if wants fuzz; then fuzzer; fi
 if wants cluster; then

@@ -1,4 +1,4 @@
-"""Checks what an image must still be able to do after any cuts. hooks/image/check runs it inside the image.
+"""Checks what an image must still be able to do after any cuts. ``e2e/tests/test_image.py`` runs it inside the image.
 
 Prints one line per check.
 """
@@ -12,11 +12,15 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - how everyone writes Spark
+
+from understudy.config.locks import BUILT_IN
+from understudy.services import registry
 
 #: Loaded only by name, from settings or by reflection: a missing one would stay unnoticed until it is needed.
 CLASSES = (
@@ -72,6 +76,15 @@ def names(spark: SparkSession, _: Path) -> str:
     return "user " + str(jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser().getShortUserName())
 
 
+def clients_of_documents(_: SparkSession, __: Path) -> str:
+    """Of each server that may keep lock and documents: a replica loads its own alone."""
+    for name in BUILT_IN:
+        registry.load(name)
+    for client in ("kazoo.client", "puresasl.client", "kubernetes.aio.client", "obstore"):
+        import_module(client)
+    return " ".join(BUILT_IN)
+
+
 def the_ui(spark: SparkSession, _: Path) -> str:
     address = f"{spark.sparkContext.uiWebUrl}/api/v1/applications"
     with urllib.request.urlopen(address, timeout=30) as answer:  # noqa: S310 - our own UI
@@ -90,6 +103,7 @@ CHECKS: tuple[Callable[[SparkSession, Path], str], ...] = (
     a_stream_with_state,
     python_workers,
     names,
+    clients_of_documents,
     the_ui,
     nothing_unpacked,
 )

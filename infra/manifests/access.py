@@ -35,6 +35,8 @@ def access(settings: Settings) -> list[Manifest]:
 def ha_rules(settings: Settings) -> list[Manifest]:
     """No delete, no wildcard, and no create but of Leases: the objects are there before their first user, are emptied, never removed.
 
+    Where documents are in ZooKeeper, there is no right on ConfigMaps and Leases at all; evidence of a death stays the kubelet's.
+
     A deleted Lease can come back by create alone, and its living holder creates it again within a second. RBAC cannot
     name what is created. A Lease carries nothing that others read, so that is granted for it; for ConfigMaps it is not.
     """

@@ -12,6 +12,8 @@ Manifest = dict[str, Any]
 
 #: Of probes and metrics.
 PROBES = 8080
+#: Kubernetes puts it on each namespace.
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 #: Kubernetes puts it on each pod of a Job.
 JOB_UID_LABEL = "batch.kubernetes.io/controller-uid"
 
@@ -41,6 +43,11 @@ def manifest(settings: Settings, version: str, kind: str, name: str, **rest: Any
     """An object in the settings' namespace."""
     metadata = {"name": name, "namespace": settings.namespace, "labels": labels(settings)}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **rest}
+
+
+def literal(text: str) -> str:
+    """Text that Kubernetes hands on as it is: in arguments and variables it replaces ``$(NAME)``, and takes ``$$`` for ``$``."""
+    return text.replace("$", "$$")
 
 
 def annotated(manifest: Manifest, annotations: Mapping[str, str]) -> Manifest:

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from infra.manifests.access import executors_name
-from infra.manifests.base import JOB_UID_LABEL, PROBES, Manifest
+from infra.manifests.base import JOB_UID_LABEL, PROBES, Manifest, literal
+from infra.manifests.ensemble import ensemble_environment
 from infra.settings import Run, Settings
 from infra.validation import RUN_ID
 from understudy.config.bundle import keys_of
@@ -43,7 +44,9 @@ def arguments(settings: Settings, endpoint: str) -> list[str]:
     """``understudy run …``. ``endpoint``: the S3 server's URL; empty for AWS."""
     run, job = settings.run, settings.job
     options = ["run", "--cluster-id", job.cluster, "--job-id", job.job, "--ha-dir", HA_DIRECTORY]
-    options += ["--lock", "file" if settings.on_volume else run.lock, "--listen", f"[::]:{PROBES}"]
+    if not settings.in_zookeeper:
+        options += ["--lock", "file" if settings.on_volume else run.lock or "lease"]
+    options += ["--listen", f"[::]:{PROBES}"]
     options += ["--profile", run.profile]
     for name, seconds in run.timings.items():
         options += ["--timing", f"{name}={seconds}"]
@@ -64,11 +67,6 @@ def _options(run: Run) -> list[str]:
     return [word for group, key in told for word in key.option.words(getattr(group, key.option.field))]
 
 
-def literal(text: str) -> str:
-    """Text that Kubernetes hands on as it is: in arguments it replaces ``$(NAME)``, and takes ``$$`` for ``$``."""
-    return text.replace("$", "$$")
-
-
 def _script(settings: Settings) -> list[str]:
     """The script and its arguments; nothing where they are submitted."""
     job = settings.job
@@ -87,6 +85,7 @@ def environment(settings: Settings) -> list[Manifest]:
     found: list[Manifest] = [
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()
     ]
+    found += ensemble_environment(settings)
     found += [{"name": name, "value": value} for name, value in settings.job.environment.items()]
     for name, (of, key) in secret_environment(settings).items():
         found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})

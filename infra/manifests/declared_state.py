@@ -13,6 +13,7 @@ from infra.manifests.base import (
     lint_exempt,
     manifest,
 )
+from infra.manifests.ensemble import ensemble_environment, ensemble_mounts, ensemble_volumes
 from infra.manifests.workload import any_pod
 from infra.settings import Settings
 from understudy.protocol.names import CLUSTER_LABEL, ENSURES_LABEL
@@ -72,15 +73,17 @@ def _pod(settings: Settings) -> Manifest:
         "image": job.image,
         "imagePullPolicy": job.pull_policy,
         "args": [*words, "--timeout", str(_TIMEOUT)],
+        **({"env": where} if (where := ensemble_environment(settings)) else {}),
         # What came of it: `pulumi up` prints the message of a pod that failed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": dict(RESTRICTED_CONTAINER),
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *ensemble_mounts(settings)],
     }
     return {
         **any_pod(settings),
+        "automountServiceAccountToken": settings.in_api_server,
         "restartPolicy": "Never",
         "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}, *ensemble_volumes(settings)],
     }

@@ -11,8 +11,11 @@ from infra.settings import Settings
 
 
 def ha_objects(settings: Settings) -> list[Manifest]:
-    """Both locks, whichever is used: a lock is changed under running replicas, the old ones of which still need theirs."""
-    if settings.on_volume:
+    """Both locks, whichever is used: a lock is changed under running replicas, the old ones of which still need theirs.
+
+    None where documents are elsewhere.
+    """
+    if not settings.in_api_server:
         return []
     names = settings.job.names
     maps = [manifest(settings, "v1", "ConfigMap", name) for name in (names.job_document, names.replicas, names.lock)]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from infra.manifests.access import account_name
-from infra.manifests.base import PROBES, Manifest, labels, lint_exempt, manifest
+from infra.manifests.base import NAMESPACE_LABEL, PROBES, Manifest, labels, lint_exempt, manifest
 from infra.manifests.declared_state import ensures
+from infra.manifests.ensemble import ensemble_egress
 from infra.manifests.ha import included_name
 from infra.settings import Settings
 from understudy.protocol.names import CLUSTER_LABEL, EXECUTOR_OF_LABEL
-
-_NAMESPACE = "kubernetes.io/metadata.name"
 
 
 def policies(settings: Settings) -> list[Manifest]:
@@ -23,7 +22,7 @@ def policies(settings: Settings) -> list[Manifest]:
 
 
 def _of_declared_state(settings: Settings) -> list[Manifest]:
-    """It serves nothing, and talks to the API server only."""
+    """It serves nothing, and talks to what keeps the documents only."""
     if not settings.run.state:
         return []
     pods: Manifest = {"podSelector": {"matchLabels": ensures(settings)}}
@@ -39,7 +38,7 @@ def _of_replicas(settings: Settings) -> list[Manifest]:
     own = [replicas, executors] if native else [replicas]
     into_replicas: list[Manifest] = [{"from": [executors]}] if native else []
     if settings.network.metrics_from:
-        scraper = {"namespaceSelector": {"matchLabels": {_NAMESPACE: settings.network.metrics_from}}}
+        scraper = {"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.network.metrics_from}}}
         into_replicas.append({"from": [scraper], "ports": [{"protocol": "TCP", "port": PROBES}]})
     ours = _policy(settings, cluster, replicas, into_replicas, own)
     if not native:
@@ -61,13 +60,14 @@ def _policy(
     if ingress:
         spec["ingress"] = ingress
     if settings.network.egress:
-        names = {"namespaceSelector": {"matchLabels": {_NAMESPACE: "kube-system"}}}
+        names = {"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: "kube-system"}}}
         spec["policyTypes"].append("Egress")
         store: Manifest = {"podSelector": {"matchLabels": {"app.kubernetes.io/instance": included_name(settings)}}}
         spec["egress"] = [
             {"to": [*own, store] if settings.bucket.kind == "incluster" else own},
             {"to": [names], "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]},
             {"to": [{"ipBlock": {"cidr": cidr}} for cidr in settings.network.egress]},
+            *ensemble_egress(settings),
         ]
     return manifest(settings, "networking.k8s.io/v1", "NetworkPolicy", name, spec=spec)
 

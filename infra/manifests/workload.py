@@ -21,6 +21,7 @@ from infra.manifests.base import (
     manifest,
 )
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
+from infra.manifests.ensemble import ensemble_mounts, ensemble_volumes
 from infra.manifests.ha import ha_claim
 from infra.settings import Settings
 from understudy.errors import ReplicaStopped
@@ -176,6 +177,7 @@ def _container(settings: Settings, endpoint: str) -> Manifest:
     mounts: list[Manifest] = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "state", "mountPath": HA_DIRECTORY}]
     if job.script_file:
         mounts.append({"name": "script", "mountPath": SCRIPTS, "readOnly": True})
+    mounts += ensemble_mounts(settings)
     return {
         "name": "driver",
         "image": job.image,
@@ -208,7 +210,7 @@ def _volumes(settings: Settings) -> list[Manifest]:
     found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.resources.scratch}}, state]
     if settings.job.script_file:
         found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
-    return found
+    return [*found, *ensemble_volumes(settings)]
 
 
 def _apart(settings: Settings) -> Manifest:

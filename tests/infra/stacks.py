@@ -43,6 +43,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     workload = draw(st.sampled_from([each for each in WORKLOADS if mode != "native" or each != "StatefulSet"]))
     volume, ends, production = workload == "StatefulSet", workload in {"Job", "CronJob"}, draw(st.booleans())
     executors = draw(st.integers(1, 9))
+    ha = draw(_ha(volume=volume))
     in_image = draw(st.booleans())
     variables = draw(st.dictionaries(VARIABLES, TEXTS))
     secret = draw(st.dictionaries(VARIABLES, st.sampled_from(["flights-api/key", "others/some.KEY_2"])))
@@ -68,7 +69,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         **draw(_endings()),
         "profile": draw(st.sampled_from(["default", "fast"])),
         "timings": draw(st.sampled_from([{}, {"lease": 30}, {"retry": 0.5, "kill": 0.2}])),
-        "lock": draw(st.sampled_from(LOCKS)),
+        **ha,
         "rehearse": draw(st.sampled_from(["live", "synthetic", "plan", "off"])),
         "mode": mode,
         **draw(st.sampled_from([{}, {"haStorage": True}, {"haStorage": True, "deleteResultOnCommit": True}])),
@@ -94,8 +95,19 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         else [],
         **draw(_monitoring()),
         "monitoringChart": draw(st.booleans()),
-        "flowSchema": draw(st.booleans()),
+        "flowSchema": "haAddress" not in ha and draw(st.booleans()),
     }
+
+
+@st.composite
+def _ha(draw: st.DrawFn, *, volume: bool) -> dict[str, Any]:
+    """In the API server with any lock, or in an ensemble with its own; on a volume, neither is asked."""
+    if volume or draw(st.booleans()):
+        return {"lock": draw(st.sampled_from(LOCKS))}
+    servers = draw(st.sampled_from(["zk:2181", "zk-0.zk.data.svc:2181,zk-1.zk.data.svc:2182", "[2001:db8::7]:2181"]))
+    files = draw(st.sampled_from(["", "?digest=/etc/understudy/ha/user&ca=/etc/understudy/ha/ca.pem"]))
+    secret = {"haSecret": "flights-zookeeper"} if files else {}
+    return {"ha": "zookeeper", "haAddress": f"{servers}/understudy{files}", **secret}
 
 
 @st.composite

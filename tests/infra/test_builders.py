@@ -117,6 +117,8 @@ class TestPods:
                 assert each["configMap"]["name"] in names(objects, "ConfigMap")
             if "persistentVolumeClaim" in each:
                 assert each["persistentVolumeClaim"]["claimName"] in names(objects, "PersistentVolumeClaim")
+            if "secret" in each:
+                assert each["secret"]["secretName"] == stack.ha.secret  # which others make
         assert pod["serviceAccountName"] in names(objects, "ServiceAccount")
         ports = {each["name"] for each in container["ports"]}
         assert {container[f"{kind}Probe"]["httpGet"]["port"] for kind in ("readiness", "liveness")} <= ports
@@ -227,6 +229,9 @@ class TestWhatHoldsData:
         )
         if stack.on_volume:
             assert found == {("PersistentVolumeClaim", f"{stack.job.cluster}-ha")} | store
+            return
+        if stack.in_zookeeper:
+            assert found == store
             return
         maps = {("ConfigMap", name) for name in (ids.job_document, ids.replicas, ids.lock)}
         assert found == {*maps, ("Lease", ids.lock), *store}

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import understudy
+from understudy.services import plugin
 
 HOUSE = Path(__file__).parents[2]
 LOCKS = sorted((HOUSE / "requirements").glob("*.txt"))
@@ -138,6 +139,31 @@ def test_an_example_is_a_script_as_users_write_it(script: Path) -> None:
     assert "understudy" not in imported_by(script)
 
 
+def test_the_example_of_services_imports_of_ours_only_what_is_promised() -> None:
+    """So the page and ``plugin.py`` are enough to write such a package."""
+    files = sorted((HOUSE / "examples" / "understudy-etcd" / "understudy_etcd").glob("*.py"))
+    named = {name for file in files for name in names_in(file) if re.match(r"understudy(\.|$)", name)}
+    promised = {f"{plugin.__name__}.{name}" for name in plugin.__all__}
+
+    assert len(files) > 4
+    assert named <= {plugin.__name__} | promised
+
+
+def test_what_is_promised_to_packages_with_services_is_on_the_page() -> None:
+    page = (
+        (HOUSE / "docs" / "high-availability.md").read_text(encoding="utf-8").partition("## Services of one's own")[2]
+    )
+    table = page.partition("| names | what for |")[2].partition("###")[0]
+
+    named = [
+        name
+        for line in table.splitlines()
+        for name in re.findall(r"`(\w+)`", line.split("|")[1] if "|" in line else "")
+    ]
+
+    assert sorted(named) == sorted(plugin.__all__)
+
+
 def test_the_observer_of_the_demo_imports_nothing_of_ours() -> None:
     assert imported_by(HOUSE / "testkit" / "observer.py").isdisjoint({"understudy", "testkit", "examples"})
 
@@ -167,7 +193,7 @@ def test_the_makefile_needs_no_newer_make_than_3_81() -> None:
 
 
 def test_ci_and_the_tools_can_be_run() -> None:
-    image = [HOUSE / "hooks" / "image" / name for name in ("build", "check", "packages", "slim", "understudy-entry")]
+    image = [HOUSE / "hooks" / "image" / name for name in ("build", "packages", "slim", "understudy-entry")]
     for script in [HOUSE / ".ci" / "run", *(HOUSE / "tools").glob("*.sh"), *image]:
         assert os.access(script, os.X_OK), script
 

@@ -58,6 +58,7 @@ WORDS: Mapping[str, int] = {
     "docs": 0,
     "charts": 0,
     "tools": 0,
+    "examples": 0,
 }
 
 

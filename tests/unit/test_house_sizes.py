@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[2]
-PRODUCT = ("hooks", "infra", "tools")
+PRODUCT = ("hooks", "infra", "tools", "examples")
 AROUND = ("testkit", "tests", "bench", "e2e")
 MODULE_LINES = 400
 FUNCTION_LINES = 60

@@ -26,6 +26,8 @@ from understudy.services.plugin import Plugin
 async def connect(settings):
     if settings.address == "raises":
         raise RuntimeError("out of order")
+    if settings.address == "exits":
+        raise SystemExit(0)
     if settings.address == "unreachable":
         raise ServerUnreachable("no answer", where="--ha-address", remedy="Start it")
     if settings.address == "number":
@@ -40,6 +42,7 @@ async def clusters(settings):
 PLUGIN = Plugin(locks=("hook", "bolt"), connect=connect, clusters=clusters)
 TAKES_A_NAME = Plugin(locks=("lease",), connect=connect)
 NEEDS_A_PLACE = Plugin(locks=("hook",), connect=connect, address="HOST:PORT")
+TEXT = Plugin(locks=("hook"), connect=connect)
 LOCKLESS = Plugin(locks=(), connect=connect)
 NUMBER = 7
 """
@@ -52,10 +55,13 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info = site / "shelf-1.0.dist-info"
     info.mkdir(parents=True)
     (site / "shelf_services.py").write_text(PLUGIN)
+    (site / "shelf_raises.py").write_text("raise RuntimeError('out of order')\n")
+    (site / "shelf_exits.py").write_text("raise SystemExit(0)\n")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shelf\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
         "[understudy.ha]\nshelf = shelf_services:PLUGIN\ntakes = shelf_services:TAKES_A_NAME\n"
         "needs = shelf_services:NEEDS_A_PLACE\n"
+        "text = shelf_services:TEXT\nraises = shelf_raises:PLUGIN\nexits = shelf_exits:PLUGIN\n"
         "lockless = shelf_services:LOCKLESS\nnumber = shelf_services:NUMBER\nbroken = shelf_services_not_there:PLUGIN\n"
         "filesystem = shelf_services:NUMBER\n"
     )
@@ -148,6 +154,7 @@ def test_a_package_that_cannot_be_imported_is_named(shelf: Path) -> None:
         ("number", r"--ha number: its entry point names a builtins.int and no .*Plugin"),
         ("takes", "--ha takes: it calls a lock 'lease'"),
         ("lockless", "--ha lockless: it has no kind of lock"),
+        ("text", "--ha text: its locks are no tuple of texts but 'hook'"),
     ],
 )
 def test_a_plug_in_that_is_none_is_refused(shelf: Path, name: str, said: str) -> None:
@@ -180,6 +187,7 @@ def test_no_package_takes_the_name_of_a_built_in(shelf: Path) -> None:
     ("address", "code", "said"),
     [
         ("raises", 2, "--ha shelf: its services raised RuntimeError: out of order"),
+        ("exits", 2, "--ha shelf: its services raised SystemExit: 0"),
         ("number", 2, "--ha shelf: its services are a builtins.int"),
         ("lock", 2, "--ha shelf: its lock lack read, create, replace, bury, watch"),
         ("unreachable", 8, "--ha-address: no answer. Start it"),
@@ -205,6 +213,30 @@ def test_a_replica_ends_with_one_line_for_services_that_do_not_work(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("absent", 2, "--ha: there are no services 'absent'. Choose one of broken, exits, filesystem,"),
+        ("broken", 3, "--ha broken: shelf_services_not_there:PLUGIN cannot be loaded: ModuleNotFoundError"),
+        ("raises", 3, "--ha raises: shelf_raises:PLUGIN cannot be loaded: RuntimeError: out of order"),
+        ("exits", 3, "--ha exits: shelf_exits:PLUGIN cannot be loaded: SystemExit: 0"),
+        ("number", 2, "--ha number: its entry point names a builtins.int"),
+        ("text", 2, "--ha text: its locks are no tuple of texts"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "status"])
+def test_a_plug_in_that_cannot_be_used_is_one_error_at_start(
+    shelf: Path, tmp_path: Path, command: str, name: str, code: int, said: str
+) -> None:
+    (tmp_path / "job.py").write_text("")
+    last = [str(tmp_path / "job.py")] if command == "run" else []
+    ended = understudy(shelf, command, "--ha-dir", str(tmp_path / "ha"), "--ha", name, *last)
+    assert said in ended.stderr.strip().splitlines()[-1], ended.stderr
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "ha").exists()
+
+
 def test_commands_look_where_the_services_are(shelf: Path, tmp_path: Path) -> None:
     asyncio.run(begun(settings(tmp_path)))
     words = ["status", "--ha-dir", str(tmp_path / "ha")]
@@ -218,6 +250,20 @@ def test_commands_look_where_the_services_are(shelf: Path, tmp_path: Path) -> No
     assert "There is flights" in ended.stderr
     ended = understudy(shelf, *words, "--ha-address", "upstairs")
     assert (ended.returncode, "--ha-address: whose it is is not said" in ended.stderr) == (2, True), ended.stderr
+
+
+def test_a_state_is_declared_for_a_cluster_that_these_services_have_never_seen_if_both_ids_are_given(
+    shelf: Path, tmp_path: Path
+) -> None:
+    """On an API server objects are there before the first replica; elsewhere nothing is."""
+    words = ["ensure", "suspended", "--ha", "shelf", "--ha-dir", str(tmp_path / "ha"), "--cluster-id", "trains"]
+    ended = understudy(shelf, *words)
+    assert (ended.returncode, "no cluster 'trains' on the shelf" in ended.stderr) == (2, True), ended.stderr
+    for _ in range(2):
+        ended = understudy(shelf, *words, "--job-id", "arrivals")
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "job arrivals of cluster trains on the shelf" in ended.stdout
+        assert "is SUSPENDED; it has not begun" in ended.stdout
 
 
 async def begun(told: ServicesSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from understudy.cli.job_of import JobOf, begun, check_timeout, tell_done
 from understudy.cli.requests import Wish, ask, check_answer, wait_for
 from understudy.cli.resume import Wished, let_go_on
-from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, JobId, Namespace, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, JobId, Namespace, Stores, Where
 from understudy.errors import RequestFailed, RequestRefused
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def ensure(
     """Bring a job to the state that is declared for it, and wait until it is there. Harmless where it is there already.
 
     suspended: as understudy suspend. A job that has never run is recorded as SUSPENDED, so that its replicas stay idle once they start (on one
-    machine --ha-dir has to be there: a replica makes it). A job that has FAILED is left alone: nothing of it runs.
+    machine --ha-dir has to be there: a replica makes it; with --ha zookeeper or s3, give --cluster-id and --job-id). A job that has FAILED is left
+    alone: nothing of it runs.
 
     running: as understudy resume --wait, for a job that is SUSPENDED or has FAILED, or that is being suspended.
 
@@ -62,7 +64,7 @@ async def _ensure(where: Where, job_id: str, state: Declared, timeout: float) ->
     """Which job it is, in words, and what has come of it."""
     from understudy.protocol.token import NONE
 
-    async with where.open() as stores:
+    async with _opened(where, job_id) as stores:
         job_of = await JobOf.bound(stores, job_id)
         job = job_of.known
         led = job.token != NONE if job is not None else await begun(stores, job_of.replicas)
@@ -83,6 +85,12 @@ async def _ensure(where: Where, job_id: str, state: Declared, timeout: float) ->
             if job is None or not _stands_still(job):
                 raise
             return job_of.here, f"is {job.status}, and stays so"  # since it was asked
+
+
+def _opened(where: Where, job_id: str) -> AbstractAsyncContextManager[Stores]:
+    """A server elsewhere knows nothing of a cluster before its first replica or its first declaration: with both ids it may be new there."""
+    elsewhere = not (where.in_kubernetes or where.on_this_machine)
+    return where.open_new() if elsewhere and where.cluster_id and job_id else where.open()
 
 
 def _ends(job: Job) -> bool:

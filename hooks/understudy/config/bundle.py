@@ -50,11 +50,12 @@ class Key:
 
     @property
     def description(self) -> str:
-        """On one line, with what an empty text stands for."""
+        """On one line, with what an empty text stands for. The bundle's own words are taken as they are."""
         declared = self.option.declared
-        meaning = self.said.meaning or declared.meaning
+        if self.said.meaning:
+            return self.said.meaning
         empty = self.default == "" and declared.default_words and not self.said.required
-        return f"{meaning} Empty for {declared.default_words}." if empty else meaning
+        return f"{declared.meaning} Empty for {declared.default_words}." if empty else declared.meaning
 
 
 def key_of(option: Option) -> Key | None:

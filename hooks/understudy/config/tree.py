@@ -79,6 +79,12 @@ class Election(Group):
         Declared(
             "The high-availability services, which keep lock and documents: kubernetes, filesystem (this machine), zookeeper, s3 (a bucket), or those of another package.",
             default_words="what --lock belongs to; without it, kubernetes in a pod, else filesystem",
+            bundle=BundleKey(
+                default="kubernetes",
+                choices=("kubernetes", "zookeeper"),
+                meaning="What keeps lock and documents: kubernetes (the API server; on a StatefulSet, its volume), or zookeeper (the ensemble at"
+                " haAddress).",
+            ),
         ),
     ] = ""
     ha_address: Annotated[
@@ -86,6 +92,10 @@ class Election(Group):
         Declared(
             "Where those services are, if they are neither in this cluster nor on this machine: s3a://BUCKET/PREFIX for s3.",
             default_words="none",
+            bundle=BundleKey(
+                meaning="Where the ensemble is, as --ha-address has it: HOST:PORT,HOST:PORT,HOST:PORT/PATH, with options after a ?; files that"
+                " these name are keys of haSecret, below /etc/understudy/ha/. Empty without ha zookeeper."
+            ),
         ),
     ] = ""
     lock: Annotated[
@@ -94,9 +104,9 @@ class Election(Group):
             "The lock: file on one machine; lease, configmap or multi (both) in a cluster; zookeeper; s3; another one where --ha has others.",
             default_words="the first that --ha has: lease in a pod, else file",
             bundle=BundleKey(
-                default="lease",
+                default="",
                 choices=BUILT_IN["kubernetes"],
-                meaning="lease, configmap, or multi (both) for migrations.",
+                meaning="lease, configmap, or multi (both) for migrations. Empty for lease, and with ha zookeeper for its own.",
             ),
         ),
     ] = ""

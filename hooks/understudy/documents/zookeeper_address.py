@@ -14,6 +14,7 @@ Passwords are in files, because everyone on a machine reads the arguments of a p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -26,6 +27,8 @@ from understudy.errors import SettingsError
 #: ZooKeeper's own jute.maxbuffer, in bytes; and what a request has around a document.
 _BUFFER, _AROUND = 1_048_575, 1_024
 _OPTIONS = ("digest", "sasl", "kerberos", "ca", "certificate", "key", "jute.maxbuffer")
+#: Options that name a file.
+FILES = ("digest", "sasl", "ca", "certificate", "key")
 _FORM = "Write host:2181,host:2181,host:2181/path; docs/high-availability.md has the options"
 
 
@@ -51,8 +54,33 @@ class ZooKeeperAddress:
         return ",".join(self.hosts) + self.chroot
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What an address says before any file of it is read: ``options`` name the files. Fields as those of ``ZooKeeperAddress``."""
+
+    hosts: tuple[str, ...]
+    chroot: str
+    largest: int
+    options: Mapping[str, str]
+
+
 def parse(text: str) -> ZooKeeperAddress:
     """Reads the files that ``text`` names. Raises ``SettingsError``, which shows no password."""
+    place = place_of(text)
+    given = place.options
+    return ZooKeeperAddress(
+        place.hosts,
+        place.chroot,
+        digest=_secret(given.get("digest", ""), "digest"),
+        sasl=_secret(given.get("sasl", ""), "sasl"),
+        kerberos=given.get("kerberos", ""),
+        largest=place.largest,
+        **{each: _file(given.get(each, ""), each) for each in ("ca", "certificate", "key")},
+    )
+
+
+def place_of(text: str) -> Place:
+    """Reads no file. Raises ``SettingsError``."""
     place, _, options = text.partition("?")
     servers, slash, path = place.partition("/")
     chroot = f"/{path.strip('/')}" if slash and path.strip("/") else ""
@@ -63,15 +91,8 @@ def parse(text: str) -> ZooKeeperAddress:
         _refuse("it has several of digest, sasl and kerberos", "Give one")
     if "ca" not in given and {"certificate", "key"} & given.keys():
         _refuse("a certificate without ca", "Give ca=FILE, with which TLS is on")
-    return ZooKeeperAddress(
-        tuple(_server(each.strip()) for each in servers.split(",")),
-        chroot,
-        digest=_secret(given.get("digest", ""), "digest"),
-        sasl=_secret(given.get("sasl", ""), "sasl"),
-        kerberos=given.get("kerberos", ""),
-        largest=_largest(given.get("jute.maxbuffer", str(_BUFFER))),
-        **{each: _file(given.get(each, ""), each) for each in ("ca", "certificate", "key")},
-    )
+    hosts = tuple(_server(each.strip()) for each in servers.split(","))
+    return Place(hosts, chroot, _largest(given.get("jute.maxbuffer", str(_BUFFER))), given)
 
 
 def _options(text: str) -> dict[str, str]:

@@ -3,12 +3,13 @@
 ::
 
     [project.entry-points."understudy.ha"]
-    redis = "understudy_redis:PLUGIN"
+    etcd = "understudy_etcd:PLUGIN"
 
 ``PLUGIN`` is a ``Plugin``. Its ``connect`` makes ``HighAvailabilityServices`` of ``ServicesSettings``. What belongs to a machine or a pod is no
 part of it: identity, evidence of a death, and a replica's own processes are a ``Host``'s.
 
-``Plugin``, ``ServicesSettings`` and ``HighAvailabilityServices`` keep their fields. New fields have defaults.
+This module has all that such a package imports: the names in ``__all__`` stay, whichever module they are defined in, and so do the fields of
+their classes. New fields have defaults. Everything else of Understudy may change. ``examples/understudy-etcd`` imports nothing else.
 """
 
 from __future__ import annotations
@@ -17,8 +18,70 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.addresses import joined as join_host_port
+from understudy.addresses import split as split_host_port
+from understudy.documents.model import (
+    Conflict,
+    Content,
+    Document,
+    DocumentStore,
+    LeaderRecord,
+    Outcome,
+    Unknown,
+    Written,
+    check_name,
+    conflict,
+)
+from understudy.documents.record import Record
+from understudy.documents.record import dump as dump_record
+from understudy.documents.record import load as load_record
+from understudy.documents.size import SizeCheck
+from understudy.errors import (
+    AccessDenied,
+    DocumentError,
+    DocumentTooLarge,
+    DocumentUnreadable,
+    EnvironmentProblem,
+    ServerUnreachable,
+    SettingsError,
+)
 from understudy.events import Log
 from understudy.ha.services import HighAvailabilityServices
+from understudy.protocol.names import cluster_of_replicas
+from understudy.submit import all_settings
+
+__all__ = [
+    "GROUP",
+    "AccessDenied",
+    "Conflict",
+    "Content",
+    "Document",
+    "DocumentError",
+    "DocumentStore",
+    "DocumentTooLarge",
+    "DocumentUnreadable",
+    "EnvironmentProblem",
+    "HighAvailabilityServices",
+    "LeaderRecord",
+    "Log",
+    "Outcome",
+    "Plugin",
+    "Record",
+    "ServerUnreachable",
+    "ServicesSettings",
+    "SettingsError",
+    "SizeCheck",
+    "Unknown",
+    "Written",
+    "all_settings",
+    "check_name",
+    "cluster_of_replicas",
+    "conflict",
+    "dump_record",
+    "join_host_port",
+    "load_record",
+    "split_host_port",
+]
 
 #: The group of entry points that is searched for ``--ha NAME``.
 GROUP = "understudy.ha"
@@ -32,7 +95,7 @@ class ServicesSettings:
     the plug-in's. ``address``: ``--ha-address`` as it was given; empty if it was not. ``request_timeout``: seconds after which one request
     counts as unanswered; services have to apply it to each request by themselves. ``ha_dir``: ``--ha-dir``, absolute, this machine's own; it
     may be missing. ``namespace`` and ``context``: Kubernetes' own, mostly empty. ``submit``: options of spark-submit, which say how a bucket is
-    reached (``understudy.submit.all_settings`` reads them); a command passes its ``--conf``. ``log``: where services say what they notice;
+    reached (``all_settings`` reads them); a command passes its ``--conf``. ``log``: where services say what they notice;
     ``None`` in a command.
     """
 

@@ -93,7 +93,7 @@ async def connect(name: str, settings: ServicesSettings) -> HighAvailabilityServ
         services: object = await plugin.connect(settings)
     except UnderstudyError:
         raise
-    except Exception as error:
+    except _FAULTS as error:
         raise SettingsError(f"its services raised {_said(error)}", where=where, remedy=_REPORT) from error
     if not isinstance(services, HighAvailabilityServices):
         raise SettingsError(f"its services are {_kind(services)}", where=where, remedy=_REPORT)
@@ -112,10 +112,13 @@ async def clusters(name: str, settings: ServicesSettings) -> list[str]:
         return sorted(await load(name).clusters(settings))
     except UnderstudyError:
         raise
-    except Exception as error:
+    except _FAULTS as error:
         where = f"--ha {name}"
         raise SettingsError(f"listing clusters raised {_said(error)}", where=where, remedy=_REPORT) from error
 
+
+#: What another package's code may raise. A module that calls ``sys.exit`` would otherwise end a replica without a word, perhaps with code 0.
+_FAULTS = (Exception, SystemExit)
 
 _REPORT = "Report it to those who provide that package; docs/high-availability.md says what it has to be"
 
@@ -141,7 +144,7 @@ def _entry_point(name: str) -> EntryPoint:
 def _imported(point: EntryPoint, where: str) -> object:
     try:
         return point.load()
-    except Exception as error:
+    except _FAULTS as error:
         raise EnvironmentProblem(
             f"{point.value} cannot be loaded: {_said(error)}",
             where=where,
@@ -151,6 +154,9 @@ def _imported(point: EntryPoint, where: str) -> object:
 
 def _check_locks(plugin: Plugin, where: str) -> None:
     """Raises ``SettingsError`` unless it has locks of its own."""
+    locks: object = plugin.locks
+    if not isinstance(locks, tuple) or not all(isinstance(each, str) for each in locks):  # ("etcd") is a text
+        raise SettingsError(f"its locks are no tuple of texts but {locks!r}", where=where, remedy=_REPORT)
     built_in = {each for kinds in BUILT_IN.values() for each in kinds}
     taken = [each for each in plugin.locks if each in built_in or not each]
     if not plugin.locks or taken:

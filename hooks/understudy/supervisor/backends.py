@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
@@ -18,12 +19,16 @@ from understudy.services.plugin import ServicesSettings
 from understudy.supervisor.hosts import Host, PodIdentity, lone_machine, this_machine, this_pod
 from understudy.supervisor.settings import RunSettings
 
+if TYPE_CHECKING:
+    from understudy.documents.api_server import ApiServer
+
 
 async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServices, Host]:
     """Raises ``SettingsError``, ``DocumentError``, what ``registry.connect`` raises, and ``EnvironmentProblem`` where HA storage replaces
     what was created.
     """
-    pod = PodIdentity.of_environment() if settings.on_kubernetes else None
+    in_pod = settings.on_kubernetes or (PodIdentity.is_told() and not settings.share_a_disk)
+    pod = PodIdentity.of_environment() if in_pod else None
     services = await registry.connect(settings.ha, _told(settings, log))
     try:
         blobs = ha_storage(settings.storage.ha_storage, settings.submit, settings.timings.request)
@@ -43,12 +48,35 @@ async def connect(settings: RunSettings, log: Log) -> tuple[HighAvailabilityServ
 
 
 async def _host(settings: RunSettings, services: HighAvailabilityServices, pod: PodIdentity | None, log: Log) -> Host:
-    """What this replica runs on: a pod, this machine with all the others, or a machine of which the others see nothing."""
+    """What this replica runs on: a pod, this machine with all the others, or a machine of which the others see nothing.
+
+    A pod that is told which one it is asks its cluster's API server about pods, wherever documents are (docs/decisions/0068).
+    """
+    if pod is None:
+        return this_machine(settings) if settings.share_a_disk else lone_machine(settings)
     from understudy.services.kubernetes import KubernetesServices
 
-    if pod is not None and isinstance(services, KubernetesServices):
+    if isinstance(services, KubernetesServices):
         return await this_pod(settings, pod, services.api, log)
-    return this_machine(settings) if settings.share_a_disk else lone_machine(settings)
+    from understudy.documents.api_server import ApiServer
+
+    api = await ApiServer.connect(settings.timings.request, settings.namespace)
+    return await _this_pod_alone(settings, pod, api, log)
+
+
+async def _this_pod_alone(settings: RunSettings, pod: PodIdentity, api: ApiServer, log: Log) -> Host:
+    """A pod whose services have no ``api``: it is closed with the host, or at once where there is none. Raises what ``this_pod`` raises."""
+    try:
+        host = await this_pod(settings, pod, api, log)
+    except BaseException:
+        await api.close()
+        raise
+
+    async def close() -> None:
+        await host.close()
+        await api.close()
+
+    return replace(host, close=close)
 
 
 def _told(settings: RunSettings, log: Log) -> ServicesSettings:

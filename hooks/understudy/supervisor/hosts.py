@@ -151,6 +151,11 @@ class PodIdentity:
     name: str
     address: str
 
+    @staticmethod
+    def is_told() -> bool:
+        """Whether the environment says that this is a pod, and which."""
+        return bool(os.environ.get("UNDERSTUDY_POD_UID"))
+
     @classmethod
     def of_environment(cls) -> PodIdentity:
         """Raises ``SettingsError`` for a pod that does not say who it is."""

@@ -1,0 +1,76 @@
+"""What ``--ha etcd`` opens. Nothing is written before a member has answered for most of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from understudy.services.plugin import (
+    HighAvailabilityServices,
+    Plugin,
+    ServerUnreachable,
+    ServicesSettings,
+    SettingsError,
+    cluster_of_replicas,
+    split_host_port,
+)
+from understudy_etcd.address import FORM, parse
+from understudy_etcd.client import NOT_FOUND, EtcdClient, RefusedError, UnansweredError
+from understudy_etcd.documents import EtcdDocumentStore, below, refusal
+
+
+async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
+    """Counts documents, which proves that most members are there and that we may read. Writes nothing.
+
+    Raises ``SettingsError``, ``AccessDenied`` and ``ServerUnreachable``.
+    """
+    client = EtcdClient(parse(settings.address), settings.request_timeout)
+    try:
+        await _prove(client)
+    except BaseException:
+        await client.close()
+        raise
+    documents = EtcdDocumentStore(client, log=settings.log)
+    place = f"in etcd {client.address}"
+    return HighAvailabilityServices(documents, documents, requests=client.sent, close=client.close, place=place)
+
+
+async def clusters(settings: ServicesSettings) -> list[str]:
+    """Cluster ids, by the document of their replicas. Raises ``SettingsError``, ``AccessDenied`` and ``ServerUnreachable``."""
+    client = EtcdClient(parse(settings.address), settings.request_timeout)
+    try:
+        names = await EtcdDocumentStore(client).names()
+    finally:
+        await client.close()
+    return [cluster for name in names if (cluster := cluster_of_replicas(name)) is not None]
+
+
+async def _prove(client: EtcdClient) -> None:
+    address = client.address
+    try:
+        await client.ask("/v3/kv/range", {**below(address.prefix), "count_only": True})
+    except UnansweredError as error:
+        await _resolve(address.members)
+        raise ServerUnreachable(
+            f"no member answers that has most of the others ({error})",
+            where="--ha-address",
+            remedy=f"Look at each of {', '.join(address.members)}: is it started, is it reached from here, is TLS on at both ends or at none?",
+        ) from error
+    except RefusedError as error:
+        if error.code == NOT_FOUND:
+            raise SettingsError(str(error), where="--ha-address", remedy="Name the port for etcd's clients") from error
+        raise refusal(error, address, address.prefix) from error
+
+
+async def _resolve(members: tuple[str, ...]) -> None:
+    """Raises ``SettingsError`` where no name is one."""
+    loop = asyncio.get_running_loop()
+    hosts = [split_host_port(each)[0] for each in members]
+    found = await asyncio.gather(*(loop.getaddrinfo(each, None) for each in hosts), return_exceptions=True)
+    if all(isinstance(each, socket.gaierror) for each in found):
+        raise SettingsError(
+            f"none of {', '.join(hosts)} is the name of a machine", where="--ha-address", remedy="Correct it"
+        )
+
+
+PLUGIN = Plugin(locks=("etcd",), connect=connect, clusters=clusters, address=FORM)
