@@ -31,7 +31,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     with (
         s3.server(directory) as port,
         s3.S3Proxy(port).running() as proxy,
-        driver(directory, classes=classes, options=SPARK_OPTIONS) as made,
+        # a machine that stands still for two seconds loses no answer
+        driver(directory, classes=classes, options=SPARK_OPTIONS, timeout_ms=3000) as made,
     ):
         made.extra.update(proxy=proxy, data=directory / "s3" / s3.BUCKET)
         for name, value in s3.settings(proxy.port).items():
@@ -387,7 +388,7 @@ def test_a_server_that_does_not_answer_is_given_the_write_time_out_and_no_second
     proxy.rule = lambda line: "hang" if line.startswith("PUT ") else "pass"
     closing = threading.Thread(target=closes, args=(out,), daemon=True)
     closing.start()
-    closing.join(14)  # S3A would raise a time-out of 2 s to 15
+    closing.join(14)  # S3A would raise a time-out of 3 s to 15
     assert not closing.is_alive()
     assert len(proxy.puts(f"{root.rsplit('/', 1)[1]}/offsets/0")) == 1
 

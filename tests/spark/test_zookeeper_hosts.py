@@ -24,7 +24,7 @@ import understudy
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate()
 with understudy.current().step() as token:
-    print("leads", token >> 32, flush=True)
+    print(f"leads {token >> 32}\\n", end="", flush=True)  # at once: the supervisor writes into the same log
 time.sleep(3600)
 """
 
