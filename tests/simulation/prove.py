@@ -75,6 +75,9 @@ def fate_of(number: int) -> Fate:
         if mutant.searched:
             found = search_components()
             return Fate(mutant.name, bool(found.broken), found.states, found.broken)
+        if mutant.written is not None:
+            broken_by_it = mutant.written()
+            return Fate(mutant.name, bool(broken_by_it), 1, "".join(broken_by_it[:1]))
         for seed in range(MUTANT_SEEDS):
             if broken := play(plan_for(mutant, seed)).broken:
                 return Fate(mutant.name, True, seed + 1, broken[0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from tests.simulation.test_found import leading, until, world
 from tests.simulation.world import World
+from tests.simulation.written import leading, until, world
 from understudy.election.retrieval import ComponentLeader
 from understudy.ha.components import ENDPOINT
 from understudy.ha.job import Job

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from tests.simulation.plan import Kind, Plan
-from tests.simulation.test_found import leading, until
 from tests.simulation.test_results import finished, results, world
 from tests.simulation.world import World
+from tests.simulation.written import leading, until
 from understudy.errors import UnderstudyError
 from understudy.ha.job import Status
 from understudy.ha.requests import Action, Request

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
-from tests.simulation.driver import SimulatedDriver
-from tests.simulation.plan import Kind, Plan
 from tests.simulation.pod import Pod
 from tests.simulation.world import World
+from tests.simulation.written import a_lock_is_restored_whose_holder_is_dead, leading, until, world
 from understudy.documents import record
 from understudy.documents.model import LeaderRecord
 from understudy.documents.record import Record
@@ -22,29 +20,6 @@ from understudy.protocol.token import NONE
 from understudy.supervisor.commands import BeginAttempt, Purpose, RecordEnd, RecordFailure, StartStandby
 from understudy.supervisor.driver_end import Failed
 from understudy.supervisor.inputs import CommandDue, DriverExited, Event, RestartDue
-
-
-def world(*, replicas: int = 1) -> World:
-    made = World(Plan(1, Kind.GRACEFUL, 0, multi=False, finite=False, ages=False))
-    made.replicas = replicas
-    return made
-
-
-async def until(one: World, happened: Callable[[], bool]) -> None:
-    """Fails after ten minutes of the world's time, with what went wrong in it."""
-    for _ in range(60_000):
-        if happened():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError([*one.holds.broken, *one.loop.problems] or "nothing is broken, and yet it does not happen")
-
-
-async def leading(one: World) -> tuple[Pod, SimulatedDriver]:
-    for _ in range(one.replicas):
-        one.start()
-    await until(one, lambda: one.checkpoint.last_token is not None)
-    pod = next(pod for pod in one.pods if pod.leads)
-    return pod, pod.drivers[-1]
 
 
 async def acquired(one: World) -> Pod:
@@ -151,23 +126,7 @@ def test_who_is_told_to_stop_before_it_could_claim_the_job_gives_the_lock_back()
 
 def test_a_lock_restored_while_another_leads_is_not_taken_on_the_word_of_its_dead_holder() -> None:
     """The processes of the leader it named were gone, so it was taken at once, and user code ran in two drivers."""
-
-    async def script(one: World) -> None:
-        first, _ = await leading(one)
-        name = one.settings(1).names.lock
-        backup = one.api.documents.stored[name][1]
-        first.die()
-        await asyncio.sleep(60.0)
-        (leader,) = [pod for pod in one.living() if pod.leads]
-        leader.lines[1].cut = True  # or it would see what happened before anybody could act on it
-        one.api.documents.overwrite(name, backup)
-        await asyncio.sleep(2.0)
-        leader.lines[1].cut = False
-        await asyncio.sleep(60.0)
-        assert not one.holds.broken
-        assert any(pod.leads for pod in one.living())
-
-    world(replicas=3).run(script)
+    assert a_lock_is_restored_whose_holder_is_dead() == []
 
 
 def test_a_job_restored_between_two_drivers_repeats_no_token() -> None:

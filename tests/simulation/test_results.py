@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tests.simulation.plan import Kind, Plan
 from tests.simulation.pod import Pod
-from tests.simulation.test_found import leading, until
 from tests.simulation.world import World
+from tests.simulation.written import leading, until
 from understudy.ha.job import Job, Status
 from understudy.ha.results import JobResult
 from understudy.protocol.token import HIGHEST, Token

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.simulation.test_found import leading, until, world
 from tests.simulation.world import World
+from tests.simulation.written import leading, until, world
 from understudy.errors import InternalError, ProcessesRemain
 
 
