@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ DIFFERS = (
 
 TELLS = """
 import argparse, json, os, signal, sys
+from collections.abc import Iterator
 from pathlib import Path
 
 spark_home = os.environ.get("SPARK_HOME", "")
@@ -94,6 +97,16 @@ def laid_out(home: Path) -> list[str]:
     ]
 
 
+@pytest.fixture
+def in_the_background() -> Iterator[None]:
+    """As a shell starts what it does not wait for: two signals are ignored, and stay so in all processes below."""
+    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGQUIT)}
+    yield
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+@pytest.mark.usefixtures("in_the_background")
 def test_a_script_finds_what_it_finds_under_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = laid_out(tmp_path)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))

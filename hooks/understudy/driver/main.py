@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -111,6 +112,7 @@ def _spark_version() -> str:
 
 def main() -> None:
     die_with_parent()
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # as below spark-submit, whose JVM takes it, where a shell ignores it
     spec = DriverSpec.decode(os.environ.pop(SPEC_VARIABLE))
     if os.getppid() != spec.parent:
         sys.exit(LOST)  # the supervisor died before the line above took effect
