@@ -89,7 +89,7 @@ DIRECTIONS: Mapping[str, tuple[Size, ...]] = {
     "state": tuple(_remembers(str(each), each, "changelog") for each in (1, 100, 1000)),
     "provider": tuple(_remembers(each, 100, each) for each in PROVIDERS),
     "age": tuple(
-        Size(f"{each:,}", Job(SCRIPT, _queries(1), ("--keeps-nothing",)), age=each) for each in (10, 1_000, 100_000)
+        Size(str(each), Job(SCRIPT, _queries(1), ("--keeps-nothing",)), age=each) for each in (10, 1_000, 100_000)
     ),
     "latency": tuple(Size(str(each), Job(SCRIPT, _queries(1)), latency=each / 1000) for each in (1, 20, 100)),
 }
