@@ -38,7 +38,7 @@ def plot(directions: Mapping[str, Summaries], path: Path) -> None:
     figure, axes = plt.subplots(1, len(shown), figsize=(3.6 * len(shown) + 1.2, 3.8), squeeze=False)
     for axis, (name, found) in zip(axes[0], shown.items(), strict=True):
         _direction(axis, name, found)
-    axes[0][0].set_ylabel("s from the kill to the first commit, median and range", color=INK)
+    axes[0][0].set_ylabel("s from kill to first commit", color=INK)
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncol=len(labels), frameon=False, fontsize=8)
     figure.tight_layout(rect=(0, 0.09, 1, 1))
