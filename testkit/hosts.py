@@ -21,13 +21,14 @@ def why_not() -> str:
     """Why there can be no such hosts here; empty if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
+    tried = f"understudy-try-{os.getpid()}"  # tests of two files may ask at the same time
     try:
-        done = _ip("netns", "add", "understudy-try", check=False)
+        done = _ip("netns", "add", tried, check=False)
     except FileNotFoundError:
         return "there is no ip(8): install iproute2"
     if done.returncode != 0:
         return f"no network namespaces: {done.stderr.strip()}"
-    _ip("netns", "delete", "understudy-try", check=False)
+    _ip("netns", "delete", tried, check=False)
     return ""
 
 
