@@ -162,7 +162,8 @@ def test_a_submitter_whose_files_were_removed_on_the_way_is_refused_and_what_ran
             await bench.submit(slow, Life(5, done=True))
         manifest = slow.manifest(NAMES).encode()
         await bench.clean_up()
-        from understudy.ha.artifacts import give, sha256
+        from understudy.blobs.digest import sha256
+        from understudy.ha.artifacts import give
 
         late = Submission(before.number + 1, sha256(manifest), "job.py")
         with pytest.raises(RequestRefused):

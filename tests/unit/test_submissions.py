@@ -13,11 +13,12 @@ import pytest
 from tests.doubles.blobs import MemoryBlobStore
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
+from understudy.blobs.digest import sha256
 from understudy.documents import codec
 from understudy.documents.model import Content
 from understudy.errors import DocumentEmptied, DocumentUnreadable, RequestRefused, ScriptProblem, SettingsError
 from understudy.ha import draft as drafts
-from understudy.ha.artifacts import ArtifactStore, File, Manifest, beyond, give, sha256, take_back, unreferenced
+from understudy.ha.artifacts import ArtifactStore, File, Manifest, beyond, give, take_back, unreferenced
 from understudy.ha.cleanup import Facts, Leftover, Place, plan
 from understudy.ha.draft import Draft, submit
 from understudy.ha.generation import Generation, Superseded

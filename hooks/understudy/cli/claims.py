@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from understudy.cli.job_of import never_run
 from understudy.cli.where import (
     REQUEST,
     ClusterId,
@@ -27,7 +28,7 @@ from understudy.cli.where import (
     Where,
 )
 from understudy.config.locks import BUILT_IN
-from understudy.errors import JobNotBegun, SettingsError
+from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
     from understudy.ha.moving import Move, Place
@@ -156,11 +157,7 @@ async def _move(source: Where, old: Stores, target: Where, new: Stores, *, ended
 
     known = bound(await old.documents.read(replicas_of(old.cluster)))
     if known is None:
-        raise JobNotBegun(
-            f"no replica of cluster {old.cluster!r} has ever run {old.place}",
-            where="--cluster-id",
-            remedy="There is nothing to move",
-        )
+        raise never_run(old, "There is nothing to move")
     there, here = _place(source, old), _place(target, new, new.lock_kind)
     same = _same(source, old, target, new)
     if same and len(there.kinds) == 1:

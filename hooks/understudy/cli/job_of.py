@@ -52,10 +52,14 @@ async def bound_job(stores: Stores, remedy: str) -> str:
 
     name = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
     if name is None:
-        raise JobNotBegun(
-            f"no replica of cluster {stores.cluster!r} has ever run {stores.place}", where="--cluster-id", remedy=remedy
-        )
+        raise never_run(stores, remedy)
     return name
+
+
+def never_run(stores: Stores, remedy: str) -> JobNotBegun:
+    return JobNotBegun(
+        f"no replica of cluster {stores.cluster!r} has ever run {stores.place}", where="--cluster-id", remedy=remedy
+    )
 
 
 async def begun(stores: Stores, replicas: ReplicaStore) -> bool:

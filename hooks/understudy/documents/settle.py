@@ -85,6 +85,31 @@ async def _once_more(
     return Conflict(current)
 
 
+async def read_or_shell(store: DocumentStore, name: str) -> Document | None:
+    """As ``read``, with the ``shell`` of a document that cannot be read."""
+    try:
+        return await store.read(name)
+    except DocumentUnreadable as error:
+        return shell(error, name)
+
+
+async def write_once(
+    store: DocumentStore, name: str, seen: Document | None, content: Content, *, remedy: str, repeat: str
+) -> None:
+    """For a person's command, which may be repeated: nothing is sent again.
+
+    Raises ``DocumentError`` unless it has landed, with ``remedy`` where it has changed since it was ``seen``, and ``repeat`` where that is unknown.
+    """
+    outcome = await (store.create(name, content) if seen is None else store.replace(seen, content))
+    match outcome:
+        case Written():
+            return
+        case Conflict():
+            raise DocumentError("it has changed meanwhile", where=name, remedy=remedy)
+        case Unknown(cause):
+            raise DocumentError(f"it is unknown whether it was written: {cause}", where=name, remedy=repeat)
+
+
 def shell(error: DocumentUnreadable, name: str) -> Document:
     """A document without content that stands for the unreadable one, so that its rightful holder can replace it by CAS.
 

@@ -7,20 +7,18 @@ whole and compared with its digest, each time. Flink's way to remove such a thin
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
+from understudy.blobs.digest import is_whole, sha256
 from understudy.blobs.model import BlobStore
 from understudy.errors import DocumentUnreadable, RequestRefused
 from understudy.ha.job import RESTORE, Job
 from understudy.ha.submissions import Submission, Submissions
-from understudy.protocol import typed
+from understudy.protocol import kinded
 from understudy.protocol.names import Names
-from understudy.protocol.strict_json import parse
 
 _ROOT = "artifacts"
 _KIND, _VERSION = "understudy/submission", 1
@@ -37,7 +35,7 @@ class File:
     length: int
 
     def is_(self, data: bytes | None) -> bool:
-        return data is not None and len(data) == self.length and sha256(data) == self.sha256
+        return is_whole(data, self.sha256, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +71,13 @@ class Manifest:
 
     def encode(self) -> bytes:
         """JSON for people and programs, the same for the same content."""
-        body = {"kind": _KIND, "version": _VERSION, **asdict(self)}
-        return f"{json.dumps(body, indent=2, sort_keys=True)}\n".encode()
+        return kinded.encode(_KIND, _VERSION, self)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
         """Raises ``DocumentUnreadable``, also for a newer version, and for names that would leave the directory they are fetched to."""
         try:
-            body = parse(data.decode("utf-8"))
-            if not isinstance(body, dict) or body.get("kind") != _KIND:
-                raise ValueError("it is none of ours")  # noqa: TRY301 - one place says what to do about it
-            if body.get("version") != _VERSION:
-                raise ValueError(f"its version is {body.get('version')!r}, and {_VERSION} is known here")  # noqa: TRY301
-            found = typed.build_known(cls, body)
+            found = kinded.decode(_KIND, _VERSION, data, cls)
             for each in found.files:
                 check_file(each)
         except ValueError as error:
@@ -102,10 +94,6 @@ def check_file(file: File) -> None:
         raise ValueError(f"{file.name!r} is no name of a file")
     if not _DIGEST.fullmatch(file.sha256):
         raise ValueError(f"{file.sha256!r} is no SHA-256")
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def artifacts_of_job(names: Names) -> str:

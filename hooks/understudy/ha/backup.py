@@ -14,13 +14,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
+from understudy.blobs.digest import sha256
 from understudy.documents import codec
-from understudy.documents.model import Conflict, Content, Document, DocumentStore, Unknown, Written
-from understudy.documents.settle import shell
+from understudy.documents.model import Content, Document, DocumentStore
+from understudy.documents.settle import shell, write_once
 from understudy.election.records import Held, lock_state_of
 from understudy.errors import DocumentError, DocumentUnreadable, IdentityConflict, RequestRefused, SettingsError
 from understudy.ha import ownership
-from understudy.ha.artifacts import ArtifactStore, number_of, readable, sha256
+from understudy.ha.artifacts import ArtifactStore, number_of, readable
 from understudy.ha.components import PREFIX
 from understudy.ha.job import Job
 from understudy.ha.replicas import is_of_a_replica
@@ -247,11 +248,5 @@ async def _write(documents: DocumentStore, name: str, seen: Document | None, wan
     """Raises ``DocumentError``."""
     gone = dict.fromkeys(seen.entries if seen is not None else ())
     content = Content({**gone, **wanted.entries}, None, {**wanted.labels, BURIED: None})
-    outcome = await (documents.create(name, content) if seen is None else documents.replace(seen, content))
-    match outcome:
-        case Written():
-            return
-        case Conflict():
-            raise DocumentError("it has changed meanwhile", where=name, remedy="See what writes it, and restore again")
-        case Unknown(cause):
-            raise DocumentError(f"it is unknown whether it was written: {cause}", where=name, remedy="Restore again")
+    again = "See what writes it, and restore again"
+    await write_once(documents, name, seen, content, remedy=again, repeat="Restore again")

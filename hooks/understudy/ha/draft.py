@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from understudy.blobs.digest import sha256
 from understudy.errors import DocumentEmptied, ScriptProblem, SettingsError
-from understudy.ha.artifacts import ArtifactStore, Attached, File, Manifest, check_file, give, readable, sha256
+from understudy.ha.artifacts import ArtifactStore, Attached, File, Manifest, check_file, give, readable
 from understudy.ha.job import RESTORE
 from understudy.ha.job_store import JobStore, MinEpoch
 from understudy.ha.submissions import Submission

@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from understudy.documents.model import Conflict, Content, Document, DocumentStore, LeaderRecord, Unknown, Written
+from understudy.documents.model import Content, Document, DocumentStore, LeaderRecord
 from understudy.documents.nonce import unique
-from understudy.documents.settle import shell
+from understudy.documents.settle import read_or_shell, write_once
 from understudy.election.records import GRANT, Free, GrantEntry, Held, lock_state_of
-from understudy.errors import DocumentError, DocumentUnreadable, JobNotBegun, RequestRefused
+from understudy.errors import DocumentUnreadable, JobNotBegun, RequestRefused
 from understudy.fencing.claim import NO_FORMER_LOCKS, min_epoch
 from understudy.ha import ownership
 from understudy.ha.components import PREFIX as COMPONENT
@@ -79,15 +79,13 @@ class Move:
         if begun is None:
             return
         move, decided = begun
+        locks = await self._left_locks(move)
         if not decided:
-            locks = await self._left_locks(move)
             await self._mark(self.target, self._moved(State.ARRIVING, move))
             yield f"{self.target.words}: no replica starts there yet"
             if not self.same:
                 await self._mark(self.source, self._moved(State.GONE, move))
                 yield f"{self.source.words}: no replica starts there any more"
-        else:
-            locks = await self._left_locks(move)
         for store, seen in locks:
             await self._bury(store, seen, move)
             yield f"the lock there is a tombstone: {self.names.lock}"
@@ -181,7 +179,7 @@ class Move:
         for kind, store in self.source.locks.items():
             if self.same and kind in _HELD_BY.get(self.lock, {self.lock}):
                 continue
-            seen = await self._unrenewed(store) if look else await _read_lock(store, self.names.lock)
+            seen = await self._unrenewed(store) if look else await read_or_shell(store, self.names.lock)
             if not _is_left(seen, move):
                 found.append((store, seen))
         if look and self.same:
@@ -189,13 +187,16 @@ class Move:
         return found
 
     async def _unrenewed(self, store: DocumentStore) -> Document | None:
-        """The lock in ``store``, watched for one lease where it is held. Raises ``RequestRefused`` if it is renewed."""
+        """The lock in ``store``, watched for one lease where it is held. Raises ``RequestRefused`` if it is renewed.
+
+        One that cannot be read is renewed by no replica, and can be replaced.
+        """
         name = self.names.lock
-        before = await _read_lock(store, name)
+        before = await read_or_shell(store, name)
         match lock_state_of(before):
             case Held(_, _, holder, lease_seconds):
                 await self.sleep(lease_seconds)
-                after = await _read_lock(store, name)
+                after = await read_or_shell(store, name)
                 if after is None or before is None or after.revision != before.revision:
                     raise self._refused(f"replica {holder} leads the job", "End its replicas first; checkpoints stay")
             case _:
@@ -211,7 +212,7 @@ class Move:
     async def _highest_epoch(self) -> int:
         """Above it the new place begins."""
         documents = [
-            await _read_lock(store, self.names.lock) for store in (*self.source.locks.values(), self.lock_store)
+            await read_or_shell(store, self.names.lock) for store in (*self.source.locks.values(), self.lock_store)
         ]
         epochs = [lock_state_of(each).epoch for each in documents]
         for place in (self.source, self.target):
@@ -244,7 +245,7 @@ class Move:
 
     async def _free_lock(self, epoch: int) -> bool:
         """A lock that was released at ``epoch``: the first replica takes it above. Whether it did not stand there before."""
-        seen = await _read_lock(self.lock_store, self.names.lock)
+        seen = await read_or_shell(self.lock_store, self.names.lock)
         state = lock_state_of(seen)
         free = isinstance(state, Free) and state.epoch == epoch and ENTRY not in state.document.entries
         if free or (seen is None and epoch == 0):
@@ -283,21 +284,6 @@ def _is_left(lock: Document | None, move: str) -> bool:
     return False
 
 
-async def _read_lock(store: DocumentStore, name: str) -> Document | None:
-    """One that cannot be read is renewed by no replica, and can be replaced: a document without content stands for it."""
-    try:
-        return await store.read(name)
-    except DocumentUnreadable as error:
-        return shell(error, name)
-
-
 async def _write(store: DocumentStore, name: str, seen: Document | None, content: Content) -> None:
     """Raises ``DocumentError`` unless it has landed."""
-    outcome = await (store.create(name, content) if seen is None else store.replace(seen, content))
-    match outcome:
-        case Written():
-            return
-        case Conflict():
-            raise DocumentError("it has changed meanwhile", where=name, remedy="See what writes it, then repeat it")
-        case Unknown(cause):
-            raise DocumentError(f"it is unknown whether it was written: {cause}", where=name, remedy=_REPEAT)
+    await write_once(store, name, seen, content, remedy="See what writes it, then repeat it", repeat=_REPEAT)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from understudy.blobs.model import BlobStore
 from understudy.documents.model import DocumentStore, Written
-from understudy.documents.settle import shell
-from understudy.errors import DocumentError, DocumentUnreadable, RequestRefused
+from understudy.documents.settle import read_or_shell
+from understudy.errors import DocumentError, RequestRefused
 from understudy.ha.artifacts import artifacts_of_job
 from understudy.ha.backup import living_leader
 from understudy.ha.cleanup import scratch_of
@@ -77,10 +77,7 @@ class Purge:
     @staticmethod
     async def _bury(documents: DocumentStore, name: str, *, dry: bool) -> bool:
         """Whether there was something to bury."""
-        try:
-            seen = await documents.read(name)
-        except DocumentUnreadable as error:
-            seen = shell(error, name)
+        seen = await read_or_shell(documents, name)
         if seen is None or seen.buried:
             return False
         if not dry and not isinstance(await documents.bury(seen), Written):

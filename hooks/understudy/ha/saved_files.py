@@ -6,13 +6,13 @@ The driver's JVM writes the list of what it has copied (``FileList.java``): a li
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from understudy.blobs.digest import is_whole, sha256
 from understudy.blobs.model import BlobStore
 from understudy.errors import DocumentUnreadable
 from understudy.ha.savepoints import LIST, MANIFEST, Manifest, Savepoint
@@ -36,7 +36,7 @@ class SavedFile:
     name: str
 
     def is_(self, data: bytes | None) -> bool:
-        return data is not None and len(data) == self.length and hashlib.sha256(data).hexdigest() == self.sha256
+        return is_whole(data, self.sha256, self.length)
 
 
 async def read_manifest(store: BlobStore, one: Savepoint, cluster: str, job: str) -> Manifest:
@@ -58,7 +58,7 @@ async def files_of(store: BlobStore, query: SavedQuery) -> list[SavedFile]:
         return []
     name = f"{query.directory}{LIST}"
     data = await store.read(name)
-    if data is None or hashlib.sha256(data).hexdigest() != query.digest:
+    if data is None or sha256(data) != query.digest:
         what = "is gone" if data is None else "is not the one of the manifest"
         raise DocumentUnreadable(
             f"the savepoint is torn: the list of its files {what}", where=f"{store.place}/{name}", remedy=_OTHER

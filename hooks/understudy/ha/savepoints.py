@@ -8,7 +8,6 @@ middle stays *begun* without a request that is under way, and counts as failed.
 from __future__ import annotations
 
 import enum
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
@@ -16,9 +15,8 @@ from typing import Self
 from understudy.documents import codec
 from understudy.documents.model import Document
 from understudy.errors import DocumentUnreadable
-from understudy.protocol import typed
+from understudy.protocol import kinded, typed
 from understudy.protocol.savepoint import SavedQuery
-from understudy.protocol.strict_json import parse
 
 ENTRY = "savepoints"
 #: Below the HA storage.
@@ -142,19 +140,13 @@ class Manifest:
 
     def encode(self) -> bytes:
         """JSON for people and programs, the same for the same savepoint."""
-        body = {"kind": _KIND, "version": _VERSION, **asdict(self)}
-        return f"{json.dumps(body, indent=2, sort_keys=True)}\n".encode()
+        return kinded.encode(_KIND, _VERSION, self)
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Self:
         """Fields of a newer release are left out. Raises ``DocumentUnreadable``, also for a newer version."""
         try:
-            body = parse(data.decode("utf-8"))
-            if not isinstance(body, dict) or body.get("kind") != _KIND:
-                raise ValueError("it is none of ours")  # noqa: TRY301 - one place says what to do about it
-            if body.get("version") != _VERSION:
-                raise ValueError(f"its version is {body.get('version')!r}, and {_VERSION} is known here")  # noqa: TRY301
-            return typed.build_known(cls, body)
+            return kinded.decode(_KIND, _VERSION, data, cls)
         except ValueError as error:
             raise DocumentUnreadable(
                 f"the manifest of a savepoint cannot be read: {error}",

@@ -245,9 +245,8 @@ class Supervisor:
         code = await self._serve()
         if self._execute.ended is not None and self._results is not None:
             await self._execute.reap()  # a standby's driver has nothing to wait for
-            await (
-                self._execute.membership.sweep()
-            )  # no leader comes any more that would, and what the dead have left stays with their entries
+            # no leader comes any more that would, and what the dead have left stays with their entries
+            await self._execute.membership.sweep()
             await self._results.settle(self._execute.ended, self.told_to_stop)
         return code
 
