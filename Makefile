@@ -1,7 +1,7 @@
 # Every target sets up what it needs first (tools/setup.sh), and says so. GNU make 3.81 is enough.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup jar junit image load up down purge render demo test test-all e2e e2e-all bench bench-growth bench-k8s bench-electors steady soak hostile zoo prove lint format lock clean
+.PHONY: help setup jar junit image load up down purge render demo test test-all e2e e2e-all bench bench-growth bench-hosts bench-k8s bench-electors steady soak hostile zoo prove lint format lock clean
 
 PYTHON := .venv/bin/python
 # Takeovers per kind of failure in `make bench`; 100 for figures worth publishing.
@@ -28,6 +28,7 @@ help:
 	@echo 'make e2e-all       the same with all tests'
 	@echo 'make bench         takeover times against a restarted script (N=8 per kind; N=100 to publish)'
 	@echo 'make bench-growth  takeover times as a job grows: partitions, queries, state, checkpoint, store (N=3 each)'
+	@echo 'make bench-hosts   takeover times between two hosts without Kubernetes, on S3 and on ZooKeeper (N=8 per kind; needs root)'
 	@echo 'make bench-k8s     takeover times in a cluster, against a Deployment of one pod'
 	@echo 'make bench-electors 200 leaders on one API server: what they cost it, and whether it demotes any'
 	@echo 'make steady        what it costs while nothing is wrong: batch time, CPU, memory'
@@ -114,6 +115,10 @@ bench-growth: N = 3
 bench-growth:
 	@tools/setup.sh jar s3
 	@$(PYTHON) -m bench.growth -n $(N) $(ARGS)
+
+bench-hosts:
+	@tools/setup.sh jar s3 zookeeper
+	@$(PYTHON) -m bench.hosts -n $(N) $(ARGS)
 
 steady:
 	@tools/setup.sh jar

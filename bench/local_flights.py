@@ -270,7 +270,7 @@ class LocalFlights:
         before = self._token()
         victim = self.leading()
         if victim is None:
-            raise Failed("the leader went by itself")
+            raise kills.NotThere("the leader went by itself")
         at = kills.kill(kind, victim)
         return self.measure(kind, at, before, victim)
 
@@ -353,7 +353,7 @@ class LocalFlights:
     def _found_leading(self) -> procs.ReplicaProcesses:
         self.wait_for(lambda: self.leading() is not None, PATIENCE_S, "no leader to stop")
         if (found := self.leading()) is None:
-            raise Failed("the leader went by itself")
+            raise kills.NotThere("the leader went by itself")
         return found
 
     def ask(self, *words: str) -> None:

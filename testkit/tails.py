@@ -54,9 +54,10 @@ class Tail:
 
 @dataclass(slots=True)
 class FenceLog:
-    """Everything the fences of all replicas said so far, and who wrote which file last."""
+    """Everything the fences of all replicas said so far, and who wrote which file last. ``pattern``: of their files' names."""
 
     directory: Path
+    pattern: str = "fence-*.jsonl"
     lines: list[FenceLine] = field(default_factory=list)
     _tail: Tail | None = None
     _writers: dict[str, FenceLine] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class FenceLog:
     def read(self) -> None:
         with self._lock:
             if self._tail is None:
-                self._tail = Tail(self.directory, "fence-*.jsonl")
+                self._tail = Tail(self.directory, self.pattern)
             for _, text in self._tail.lines():
                 line = parse_fence_line(text)
                 if line is None:

@@ -135,23 +135,28 @@ def configure(directory: Path, number: int, settings: str, *, home: str, user: s
 
 
 @contextmanager
-def ensemble(directory: Path, java: str, *, user: str = "", password: str = "") -> Iterator[Ensemble]:
-    """Three servers that serve. ``user`` may authenticate by SASL."""
+def ensemble(
+    directory: Path, java: str, *, user: str = "", password: str = "", address: str = "127.0.0.1"
+) -> Iterator[Ensemble]:
+    """Three servers that serve. ``user`` may authenticate by SASL; clients are served at ``address``."""
     jars()
-    with ports(9) as given, _running(directory, java, [given[:3], given[3:6], given[6:]], user, password) as made:
+    with (
+        ports(9) as given,
+        _running(directory, java, [given[:3], given[3:6], given[6:]], user, password, address) as made,
+    ):
         yield made
 
 
 @contextmanager
 def _running(
-    directory: Path, java: str, given: Sequence[tuple[int, ...]], user: str, password: str
+    directory: Path, java: str, given: Sequence[tuple[int, ...]], user: str, password: str, address: str
 ) -> Iterator[Ensemble]:
     """``given``: of each server the ports for clients, for its peers, and for their votes."""
     made = Ensemble()
     for number, (client, _, _) in enumerate(given, 1):
         home = directory / f"server-{number}"
         peers = "".join(f"server.{n}=127.0.0.1:{peer}:{vote}\n" for n, (_, peer, vote) in enumerate(given, 1))
-        settings = f"clientPort={client}\nclientPortAddress=127.0.0.1\n{peers}"
+        settings = f"clientPort={client}\nclientPortAddress={address}\n{peers}"
         configure(home, number, settings, home=str(home), user=user, password=password)
         made.servers.append(Server(number, home, client, java))
     try:
