@@ -106,7 +106,7 @@ class Prefix:
             raise ServerUnreachable(
                 f"the object store does not do it: {_said(error)}",
                 where=where,
-                remedy="Check the endpoint; it is tried again",
+                remedy="Check the endpoint, and that this machine may reach it",
             ) from None
 
 
