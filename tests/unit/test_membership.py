@@ -22,7 +22,7 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive, all_gone, boot_id, tombstone
-from understudy.protocol.messages import RehearsalReport
+from understudy.protocol.messages import STAND_IN, RehearsalReport
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.hosts import Host
 from understudy.supervisor.membership import Membership
@@ -66,9 +66,9 @@ class Machine:
         assert process.stdout is not None
         return int(process.stdout.readline())
 
-    async def start(self, holder: str, role: str, *, rehearsed: bool, since: float) -> None:
+    async def start(self, holder: str, role: str, *, rehearsed: bool, since: float, how: str = "live") -> None:
         inode = self._begin(holder)
-        told = (holder, role, rehearsed, "live", 32, 1.0, "", "", 0, 1, "h", inode, boot_id(), 1.0)
+        told = (holder, role, rehearsed, how, 32, 1.0, "", "", 0, 1, "h", inode, boot_id(), 1.0)
         await self.replicas.publish(Replica(*told, script_since=since))
 
     def kill(self, holder: str) -> None:
@@ -108,6 +108,21 @@ def test_a_dead_replica_is_no_successor_however_often_that_is_asked(machine: Mac
         assert await machine.roster.successor() == "standby"
         machine.kill("standby")
         assert [await machine.roster.successor() for _ in range(3)] == [None] * 3
+
+    run(machine, script)
+
+
+def test_where_none_has_rehearsed_one_is_named_that_has_rehearsed_another_query_than_its_own(machine: Machine) -> None:
+    async def script() -> None:
+        machine.kill("standby")
+        await machine.start("held", "standby", rehearsed=False, since=10.0)
+        assert await machine.roster.successor() is None
+        await machine.start("warm", "standby", rehearsed=False, since=10.0, how=STAND_IN)
+        await machine.start("led", "leader", rehearsed=False, since=10.0, how=STAND_IN)
+        assert await machine.roster.successor() == "warm"
+        await machine.start("ready", "standby", rehearsed=True, since=10.0)
+        assert await machine.roster.successor() == "ready"
+        assert await machine.roster.can_lead("warm") == (None, "no standby has rehearsed")
 
     run(machine, script)
 

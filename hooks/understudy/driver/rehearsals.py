@@ -23,7 +23,8 @@ from understudy.driver.rehearsal_schedule import (
     next_step,
     pause_after,
 )
-from understudy.protocol.messages import Message, RehearsalReport
+from understudy.driver.stand_in_query import StandInQuery
+from understudy.protocol.messages import STAND_IN, Message, RehearsalReport
 
 if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
@@ -54,6 +55,7 @@ class Rehearsals:
         self._budget = budget
         self._send = send
         self.inputs = BatchInputs()
+        self._stand_in = StandInQuery(self._policy, scratch, self._report_stand_in)
         self._lock = threading.Lock()
         self._queries: list[PendingQuery] = []
         self._running: dict[int, Any] = {}  # by the query's index: its rehearsal in the JVM
@@ -71,6 +73,7 @@ class Rehearsals:
         self._watcher: threading.Thread | None = None
 
     def add(self, query: PendingQuery) -> None:
+        self._stand_in.end()
         with self._lock:
             self._queries.append(query)
             self._declared_at = time.monotonic()
@@ -94,6 +97,7 @@ class Rehearsals:
         if self._queries:
             return
         self._report_held()
+        self._stand_in.begin()
         if self._watcher is None:
             self._watcher = threading.Thread(target=self._watch_inputs, name="batch-inputs", daemon=True)
             self._watcher.start()
@@ -116,6 +120,7 @@ class Rehearsals:
     def cancel(self) -> None:
         """Cancel at once and for good. Waits for nothing."""
         self._cancelled.set()
+        self._stand_in.end()
         self._wake.set()
         self._added.set()
         with self._lock:
@@ -134,6 +139,7 @@ class Rehearsals:
             running = list(self._running.values()) if self._round_runs else []
             if self._round_runs:
                 self._running = {}
+        self._stand_in.pause(seconds)
         for rehearsal in running:
             threading.Thread(target=rehearsal.close, daemon=True).start()
 
@@ -217,17 +223,28 @@ class Rehearsals:
             RehearsalReport(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
         )
 
-    def _report_held(self, stale: str = "") -> None:
-        reason = f"held at {self._held}, not rehearsed"
+    def _report_held(self, stale: str = "", rounds: int = 0, seconds: float = 0.0) -> None:
         self._send(
-            RehearsalReport(self._held, rehearsed=False, how="", rounds=0, seconds=0.0, reason=reason, outdated=stale)
+            RehearsalReport(
+                self._held,
+                rehearsed=False,
+                how=STAND_IN if rounds else "",
+                rounds=rounds,
+                seconds=seconds,
+                reason=f"held at {self._held}, not rehearsed",
+                outdated=stale,
+            )
         )
+
+    def _report_stand_in(self, rounds: int, seconds: float) -> None:
+        if self._held and not self._queries:
+            self._report_held(self.inputs.changed(), rounds, seconds)
 
     def _watch_inputs(self) -> None:
         """A script that is held before it declares a query is not rehearsed, and becomes stale all the same."""
         while not self._cancelled.wait(self._policy.every) and not self._queries:
             if stale := self.inputs.changed():
-                self._report_held(stale)
+                self._report_held(stale, *self._stand_in.played)
 
     def _round(self, pauses: int) -> RoundResult | Interrupted:
         """One round of every query. It counts only if rehearsals were neither paused, beyond ``pauses``, nor cancelled."""

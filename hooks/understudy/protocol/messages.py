@@ -125,13 +125,17 @@ class Attached:
     jvm: int
 
 
+#: What was rehearsed where a script is held before it has declared a query: one that is none of its own.
+STAND_IN = "stand-in"
+
+
 @dataclass(frozen=True, slots=True)
 class RehearsalReport:
     """Driver → supervisor: how ready this driver is.
 
-    ``held`` is where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan, or
-    empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the script has read and
-    what has changed since. ``queries`` counts those that were rehearsed.
+    ``held`` is where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan,
+    ``STAND_IN``, or empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the
+    script has read and what has changed since. ``queries`` counts those that were rehearsed.
     """
 
     held: str

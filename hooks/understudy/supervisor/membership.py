@@ -13,7 +13,7 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore, running_queries
 from understudy.processes import boot_id
-from understudy.protocol.messages import RehearsalReport
+from understudy.protocol.messages import STAND_IN, RehearsalReport
 from understudy.redaction import presentable
 from understudy.supervisor.hosts import Host
 
@@ -107,9 +107,16 @@ class Membership:
             await self._replicas.leave(self._holder)
 
     async def successor(self) -> str | None:
-        """A living, rehearsed standby: of the newest generation, and there the one that knows most queries and rehearsed most, then last."""
+        """A living, rehearsed standby: of the newest generation, and there the one that knows most queries and rehearsed most, then last.
+
+        Where none has rehearsed, one whose script is held before it declares a query, and which has rehearsed another query than its own:
+        it is up, and takes over sooner than a driver starts.
+        """
         with suppress(UnderstudyError):
-            ready = [each for each in await self._others() if each.rehearsed and not self._is_dead(each)]
+            living = [each for each in await self._others() if not self._is_dead(each)]
+            ready = [each for each in living if each.rehearsed] or [
+                each for each in living if each.how == STAND_IN and each.role == "standby"
+            ]
             if ready:
                 return _best(ready).holder
         return None

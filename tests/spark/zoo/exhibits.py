@@ -19,12 +19,14 @@ CONNECTORS = Path(__file__).resolve().parents[3] / "build" / "connectors"
 #: Claims. What stands in the sink after kills is compared with what a plain run leaves there.
 ONCE = "exactly once"
 REPEATED = "at least once"
+#: The rehearsal of a script that is held before it declares a query: of a query that is none of its own.
+STAND_IN = "stand-in"
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """One script. ``queries``: the checkpoints it writes, and how many files of a step each reads. ``how``: the rehearsal's kind, or
-    empty where the script is held before it declares a query. ``why``: what stands against more than is claimed.
+    empty for a batch job. ``why``: what stands against more than is claimed.
     """
 
     script: str
@@ -212,7 +214,7 @@ EXHIBITS = (
         "SQL views over a stream, CREATE TABLE and INSERT before it",
         {"expensive": files("out/expensive")},
         {"checkpoints/expensive": 1},
-        how="",
+        how=STAND_IN,
     ),
     _one(
         "kafka_windows",

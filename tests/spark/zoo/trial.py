@@ -25,7 +25,7 @@ from testkit.deployment import MARK, Deployment, Replica, kill_marked
 from testkit.tails import FenceLog
 from tests.spark import kafka, quick
 from tests.spark.in_force import unfenced
-from tests.spark.zoo.exhibits import CONNECTORS, Exhibit
+from tests.spark.zoo.exhibits import CONNECTORS, STAND_IN, Exhibit
 from tests.spark.zoo.feeds import feed, messages
 from tests.spark.zoo.sinks import Rows
 
@@ -244,9 +244,11 @@ class Trial:
         return [each for each in documents.standings(home, CLUSTER) if each.pid in alive]
 
     def _ready(self) -> list[documents.Standing]:
-        """Standbys that have rehearsed, or wait where nothing can be rehearsed."""
+        """Standbys that have rehearsed, if only a query that is none of the script's; those of a batch job wait."""
         waits = [each for each in self._standings() if each.role == "standby"]
-        return [each for each in waits if (each.rounds >= 2 and each.rehearsed if self.exhibit.how else each.held)]
+        if not self.exhibit.how:
+            return [each for each in waits if each.held]
+        return [each for each in waits if each.rounds >= 2 and (each.rehearsed or each.how == STAND_IN)]
 
     def _finished(self) -> bool:
         entries: dict[str, Any] = self._job().get("entries", {})
