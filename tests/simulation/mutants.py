@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tests.simulation.guards import AfterTheNext, Change, Instead, Never, Skipped, changed
+from tests.simulation.lost_hosts import a_host_is_lost_for_good, living_hosts_are_long_cut_off
 from tests.simulation.plan import Kind
 from tests.simulation.written import a_lock_is_restored_whose_holder_is_dead
 
@@ -218,6 +219,21 @@ MUTANTS: tuple[Mutant, ...] = (
         ("older-generation-never-leads", Never()),
         kinds=_ROLLOUT,
         by=745,
+    ),
+    Mutant(
+        "a replica that has long been silent is not counted",
+        (("silent-replica-is-not-counted", Instead("return True")),),
+        written=a_host_is_lost_for_good,
+    ),
+    Mutant(
+        "every replica gives signs of life",
+        (("every-replica-gives-signs-of-life", Instead("return before != entry")),),
+        written=living_hosts_are_long_cut_off,
+    ),
+    Mutant(
+        "time in which nothing was read is no silence",
+        (("unread-time-is-no-silence", Never()),),
+        written=living_hosts_are_long_cut_off,
     ),
     # requests
     _mutant(

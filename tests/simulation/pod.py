@@ -160,6 +160,7 @@ class Pod:
             revision=self.revision,
             look_up_revision=look_up,
             native=Executors(self) if world.plan.native else None,  # type: ignore[arg-type]
+            told_of_deaths=not world.lone,
         )
         settings: RunSettings = world.settings(self.revision, self.run)
         try:

@@ -63,6 +63,8 @@ class World:
     bare: bool = True
     over: bool = False
     failure: str = "the script failed"  # what a script says that does
+    #: Whether each replica is on a machine of its own, so that no word of a death comes.
+    lone: bool = False
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.plan.seed)
@@ -163,7 +165,8 @@ class World:
     def died(self, pod: Pod) -> None:
         """Not one of its processes is left: its kubelet says so, and starts another."""
         self.note(f"{pod.holder} is gone, exit code {pod.exit_code}")
-        self.loop.later(None, self.chance.uniform(0.05, 0.8), self._announced, pod)
+        if not self.lone:
+            self.loop.later(None, self.chance.uniform(0.05, 0.8), self._announced, pod)
         if pod.exit_code == 0 and not pod.terminating:
             if self.plan.runs:
                 self.loop.later(None, self.chance.uniform(0.3, 3.0), self._run_again, pod.run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ from understudy.documents.api_server import ApiServer
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import AccessDenied, SettingsError
 from understudy.events import Log
+from understudy.ha.replicas import Replica
 from understudy.ha.services import HighAvailabilityServices
+from understudy.processes import Alive, boot_id
 from understudy.supervisor import backends
 from understudy.supervisor.hosts import Host, NoEvidence, PodIdentity
 from understudy.supervisor.settings import RunSettings
@@ -69,6 +72,7 @@ def test_a_pod_asks_its_cluster_about_pods_wherever_its_documents_are(tmp_path: 
     host = host_at(tmp_path, handler)
     assert asked == ["/api/v1/namespaces/tests/pods/flights-1"]
     assert (host.name, host.address) == ("flights-1", "10.0.0.7:8080")
+    assert host.told_of_deaths
     assert host.holder.startswith("p-1_"), "by which the kubelet's word of a death is told to be about it"
     assert (host.workload, host.after_exit) == ("flights-29400120/u-1", AfterExit.COUNTED)
 
@@ -82,6 +86,22 @@ def test_a_pod_that_may_not_see_itself_says_so(tmp_path: Path) -> None:
         host_at(tmp_path, handler)
 
 
+def test_a_machine_knows_its_own_dead_also_those_of_an_earlier_boot_and_no_others(tmp_path: Path) -> None:
+    evidence = NoEvidence(tmp_path)
+    alive = Alive(tmp_path / "mine")
+
+    def entry(holder: str, boot: str) -> Replica:
+        return Replica(holder, "standby", True, "live", 1, 1.0, "", "", 0, 1, "h", alive.inode, boot, 1.0)
+
+    assert not evidence.is_dead(entry("mine", boot_id()))
+    os.close(alive.descriptor)  # as with its last process
+    alive.path.write_text("of an earlier boot")
+    assert evidence.is_dead(entry("mine", "of an earlier boot"))
+    assert not evidence.is_dead(entry("theirs", "of an earlier boot")), "another machine's boots are others"
+    alive.path.write_text(boot_id())
+    assert evidence.is_dead(entry("mine", boot_id()))
+
+
 def test_what_is_not_told_that_it_is_a_pod_is_a_machine(tmp_path: Path) -> None:
     documents = FilesystemDocumentStore(tmp_path / "documents", 5.0)
     services = HighAvailabilityServices(documents, documents, place="elsewhere")
@@ -89,6 +109,7 @@ def test_what_is_not_told_that_it_is_a_pod_is_a_machine(tmp_path: Path) -> None:
     assert host.after_exit is AfterExit.NOTHING
     unasked = cast(Any, None)
     assert isinstance(host.evidence(unasked, unasked), NoEvidence)
+    assert not host.told_of_deaths
 
 
 @pytest.mark.usefixtures("in_a_pod")

@@ -49,7 +49,7 @@ class Machine:
         self.replicas = ReplicaStore(FilesystemDocumentStore(self.home / "documents", 30.0), "t-replicas")
         self.died = asyncio.Event()
         self.watch = self.another_watch(lambda _: self.died.set())
-        host = cast(Host, SimpleNamespace(holder="me", alive=self.me, name="h", address=""))
+        host = cast(Host, SimpleNamespace(holder="me", alive=self.me, name="h", address="", told_of_deaths=True))
         self.roster = Membership(self.replicas, host, Generation, BootClock(), Log(), self.watch.is_dead)
 
     @property
@@ -221,7 +221,8 @@ def test_what_kept_a_standby_from_rehearsing_is_not_said_of_the_leader_it_became
     async def said(*, leads: bool, failed: dict[str, str]) -> str:
         store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
         await store.join("job")
-        host = cast(Host, SimpleNamespace(holder="m", name="h", address="", alive=SimpleNamespace(inode=1)))
+        here = {"holder": "m", "name": "h", "address": "", "alive": SimpleNamespace(inode=1), "told_of_deaths": True}
+        host = cast(Host, SimpleNamespace(**here))
         roster = Membership(store, host, Generation, BootClock(), Log(), lambda _: False)
         await roster.publish(STANDING, 0.0, leads=leads, running=1, failed=failed)
         (told,) = await store.read()

@@ -159,13 +159,17 @@ def entry(holder: str, *, since: float, rehearsed: bool = True, reason: str = ""
     )
 
 
+def this_host() -> Any:
+    return SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1), told_of_deaths=True)
+
+
 def may(*others: Replica, since: float = 100.0, rehearsed: bool = True, queries: int = 0, urgent: bool = False) -> bool:
     async def ask() -> bool:
         store = ReplicaStore(MemoryDocumentStore(MemoryServer()), "replicas")
         await store.join("job")
         for other in others:
             await store.publish(other, [])
-        host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+        host = this_host()
         roster = Membership(store, host, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         roster._script_since = since
         return await roster.may_begin_again(rehearsed=rehearsed, queries=queries, urgent=urgent)
@@ -208,7 +212,7 @@ def test_the_only_one_that_knows_all_queries_stays_and_a_leader_names_it_its_suc
         await store.join("job")
         for each in (replace(lacks, rounds=32), knows, replace(LEADER, queries=4)):
             await store.publish(each, [])
-        host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+        host = this_host()
         roster = Membership(store, host, lambda: Generation(1, "d", ""), Hands(), Log(), lambda _: False)
         return await roster.successor(), await roster.running()
 
@@ -216,7 +220,7 @@ def test_the_only_one_that_knows_all_queries_stays_and_a_leader_names_it_its_suc
 
 
 def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
-    host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+    host = this_host()
     store = MemoryDocumentStore(MemoryServer())
     store.reachable = False
     roster = Membership(
@@ -226,7 +230,7 @@ def test_nobody_goes_while_the_others_cannot_be_seen() -> None:
 
 
 def test_why_a_standing_cannot_be_told_is_said_once_until_it_can() -> None:
-    host: Any = SimpleNamespace(holder="m", name="host", address="", alive=SimpleNamespace(inode=1))
+    host = this_host()
     store, lines = MemoryDocumentStore(MemoryServer()), io.StringIO()
 
     async def tell() -> None:

@@ -31,6 +31,7 @@ class Replica:
     ``inode`` and ``boot`` identify its proof of life: evidence counts only for this very file, of this very boot. ``address`` is
     where its probes and metrics are served, as host:port, empty if nowhere. ``script_since`` is when its script began, s since 1970;
     0 where that is not told. ``queries``: how many a leader's script runs, or a standby has rehearsed; 0 where that is not told.
+    ``beats`` grows with each write where other replicas hear of a death from nothing else; 0 elsewhere, and of an older release.
     """
 
     holder: str
@@ -50,6 +51,7 @@ class Replica:
     address: str = ""
     script_since: float = 0.0
     queries: int = 0
+    beats: int = 0
 
     @property
     def name(self) -> str:

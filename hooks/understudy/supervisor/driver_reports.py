@@ -35,12 +35,13 @@ from understudy.supervisor.driver_slot import DriverSlot
 from understudy.supervisor.health import Health
 from understudy.supervisor.membership import Membership
 from understudy.supervisor.settings import RunSettings
+from understudy.supervisor.silence import LOOK_EVERY
 from understudy.supervisor.standby_staleness import StandbyStaleness
 from understudy.supervisor.state import Leadership, token_of
 from understudy.supervisor.takeover_limit import TakeoverLimit
 
 #: Seconds between two notes of the last commit in the job's document.
-_COMMITS_NOTED_EVERY = 60.0
+_COMMITS_NOTED_EVERY = LOOK_EVERY
 #: Seconds at most between two looks at how many queries the leader runs: each is a request.
 _COMPARE_EVERY = 30.0
 _NOT_REHEARSED = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0)
@@ -191,11 +192,13 @@ class DriverReports:
     async def note_commits(self) -> None:
         """Say in the job's document when the last batch was committed: not per batch, for that is read by people.
 
-        A leader tidies the replicas' document as often.
+        A leader tidies the replicas' document as often, and every replica gives its sign of life, where others need one.
         """
         while True:
             noted = self._health.fence.committed_at
             await asyncio.sleep(_COMMITS_NOTED_EVERY)
+            if await self._membership.look():
+                await self.publish()
             if (token := self._token) is None:
                 continue
             if self._health.fence.committed_at > noted:

@@ -12,7 +12,7 @@ import random
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,7 +74,8 @@ class Host:
     ``look_up_revision`` asks again. ``after_exit``: what follows the end of this process. ``native`` is there when
     executors are pods. ``mounts``: Secrets and ConfigMaps that may be replaced while we run.
     ``java_options`` go before the user's own for the driver's JVM, which win. ``driver_parts``: how a driver is started
-    here. ``unique`` gives texts that were never given before, ``chance`` numbers from 0 to 1.
+    here. ``unique`` gives texts that were never given before, ``chance`` numbers from 0 to 1. ``told_of_deaths``: whether the evidence
+    knows of every replica that has died; where it does not, one that has long been silent is taken for lost.
     """
 
     holder: str
@@ -94,6 +95,7 @@ class Host:
     unique: Callable[[], str] = unique
     chance: Callable[[], float] = random.random
     look_up_revision: Callable[[], Awaitable[int]] = field(default=_none_known)
+    told_of_deaths: bool = True
 
     def executors(self, submit: tuple[str, ...]) -> Executors:
         """Those of a job that was given ``submit``. Raises ``SettingsError``."""
@@ -110,7 +112,10 @@ class NoEvidence:
         await asyncio.Event().wait()
 
     def is_dead(self, replica: Replica) -> bool:
-        """Whether ``replica`` has run below this very ``--ha-dir``, and is gone."""
+        """Whether ``replica`` has run below this very ``--ha-dir``, and is gone: with its processes, or with a boot of this machine that is over.
+
+        Not known of a machine that has lost its ``--ha-dir`` with a restart: then its replica has to become silent, as on a lost machine.
+        """
         proof = self._directory / replica.holder
         return all_gone(proof, replica.inode, replica.boot)
 
@@ -132,7 +137,7 @@ def lone_machine(settings: RunSettings) -> Host:
         del replicas, told
         return NoEvidence(settings.home / "alive")
 
-    return _machine(settings, evidence)
+    return replace(_machine(settings, evidence), told_of_deaths=False)
 
 
 def _machine(settings: RunSettings, evidence: EvidenceFactory) -> Host:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 
 from understudy.clock import HostClock
@@ -16,13 +17,19 @@ from understudy.processes import boot_id
 from understudy.protocol.messages import STAND_IN, RehearsalReport
 from understudy.redaction import presentable
 from understudy.supervisor.hosts import Host
+from understudy.supervisor.silence import BEAT_EVERY, NOT_COUNTED_AFTER, REMOVED_AFTER, Silence
 
 #: How often a standby publishes that it is still as rehearsed as before, in seconds; what changes is published at once.
-_REFRESH = 120.0
+_REFRESH = BEAT_EVERY
 
 
 class Membership:
-    """``is_dead`` is the evidence watch's: an entry of a replica whose processes are all gone is taken out, and never a successor."""
+    """``is_dead`` is the evidence watch's: an entry of a replica whose processes are all gone is taken out, and never a successor.
+
+    Where no evidence comes of the deaths of others (``Host.told_of_deaths``), an entry that has not changed for 10 minutes is not counted
+    either, and is taken out after an hour, as this replica has seen them: ``silence`` has the bounds. Therefore each writes its entry
+    again every two to three minutes, which is 30 writes an hour at most; elsewhere that costs nothing.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,8 @@ class Membership:
         self._published: Replica | None = None
         self._published_at = 0.0
         self._unpublished = ""  # what was said last of why not
+        self._silence = None if host.told_of_deaths else Silence(clock)
+        self._beats = 0
 
     def began(self) -> None:
         """A script of ours begins from the top."""
@@ -83,11 +92,15 @@ class Membership:
             address=self._host.address,
             script_since=self._script_since,
             queries=running if leads else standing.queries,
+            beats=self._beats,
         )
         if not self._news(entry):
             return
+        if self._silence is not None:
+            self._beats += 1
+            entry = replace(entry, beats=self._beats)
         try:
-            gone = [each.holder for each in await self._others() if self._is_dead(each)]
+            gone = [each.holder for each in await self._others() if self._is_over(each)]
             await self._replicas.publish(entry, gone)
         except UnderstudyError as error:
             if str(error) != self._unpublished:
@@ -97,10 +110,21 @@ class Membership:
         self._published, self._published_at, self._unpublished = entry, self._clock.now(), ""
 
     async def sweep(self) -> None:
-        """Take out the entries of replicas that are dead: a standby that dies is news to no one else, so no entry changes."""
+        """Take out the entries of replicas that are dead, or lost: a standby that dies is news to no one else, so no entry changes."""
         with suppress(UnderstudyError):
-            if gone := [each.holder for each in await self._others() if self._is_dead(each)]:
+            if gone := [each.holder for each in await self._others() if self._is_over(each)]:
                 await self._replicas.take_out(gone)
+
+    async def look(self) -> bool:
+        """See which entries have changed since the last look. Whether this replica's own one has to change as well, now and again.
+
+        Where deaths are told, nothing is read, and nothing has to. A document that cannot be read is read at the next look.
+        """
+        if self._silence is None:
+            return False
+        with suppress(UnderstudyError):
+            await self._read()
+        return True
 
     async def leave(self) -> None:
         with suppress(UnderstudyError):
@@ -113,7 +137,7 @@ class Membership:
         it is up, and takes over sooner than a driver starts.
         """
         with suppress(UnderstudyError):
-            living = [each for each in await self._others() if not self._is_dead(each)]
+            living = await self._living()
             ready = [each for each in living if each.rehearsed] or [
                 each for each in living if each.how == STAND_IN and each.role == "standby"
             ]
@@ -129,7 +153,7 @@ class Membership:
         if holder == self._holder:
             return None, "this replica leads already"
         try:
-            others = [each for each in await self._others() if not self._is_dead(each)]
+            others = await self._living()
         except UnderstudyError as error:
             return None, f"the replicas' document cannot be read: {error}"
         named = [each for each in others if holder in {"", each.holder}]
@@ -155,7 +179,7 @@ class Membership:
     async def running(self) -> int:
         """How many queries the leader's script runs; 0 where that is not told, or cannot be read."""
         with suppress(UnderstudyError):
-            return running_queries(each for each in await self._others() if not self._is_dead(each))
+            return running_queries(await self._living())
         return 0
 
     async def may_begin_again(self, *, rehearsed: bool, queries: int = 0, urgent: bool) -> bool:
@@ -180,16 +204,35 @@ class Membership:
         return None
 
     async def _standbys(self) -> list[Replica]:
-        """The other living ones."""
-        return [each for each in await self._others() if each.role == "standby" and not self._is_dead(each)]
+        """The other ones that live and stand by."""
+        return [each for each in await self._living() if each.role == "standby"]
+
+    async def _living(self) -> list[Replica]:
+        """The other ones, without those that are dead or silent."""
+        return [each for each in await self._others() if not self._is_dead(each) and self._is_heard_of(each)]
 
     async def _others(self) -> list[Replica]:
-        return [each for each in await self._replicas.read() if each.holder != self._holder]
+        return [each for each in await self._read() if each.holder != self._holder]
+
+    async def _read(self) -> list[Replica]:
+        found = await self._replicas.read()
+        if self._silence is not None:
+            self._silence.read(found)
+        return found
+
+    def _is_heard_of(self, replica: Replica) -> bool:
+        # guard: silent-replica-is-not-counted
+        return self._silence is None or self._silence.lasts(replica) <= NOT_COUNTED_AFTER
+
+    def _is_over(self, replica: Replica) -> bool:
+        """Whether its entry is to be taken out."""
+        return self._is_dead(replica) or (self._silence is not None and self._silence.lasts(replica) > REMOVED_AFTER)
 
     def _news(self, entry: Replica) -> bool:
         before = self._published
         if before is None or self._clock.now() - self._published_at > _REFRESH:
-            return before != entry
+            # guard: every-replica-gives-signs-of-life
+            return before != entry or self._silence is not None
         return _told(before) != _told(entry)
 
 
