@@ -143,6 +143,7 @@ def test_an_outage_is_no_silence_of_the_living(backend: Backend) -> None:
 
     async def script(machines: list[Machine]) -> None:
         leader, one, two = machines
+        await minutes(LOOK_EVERY, machines, machines)
         for each in machines:
             each.hands.at += 2 * REMOVED_AFTER
         assert await leader.membership.standbys() == ["one", "two"]

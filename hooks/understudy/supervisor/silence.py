@@ -52,11 +52,9 @@ class Silence:
         self._seen = {each.holder: self._since(each, now) for each in replicas}
 
     def lasts(self, replica: Replica) -> float:
-        """For how many seconds the entry has not changed, up to the last read; 0 where that is not known."""
+        """For how many seconds an entry that stood there in the last read had not changed by then; 0 where that is not known."""
         seen = self._seen.get(replica.holder)
-        if not replica.beats or seen is None or seen[0] != replica:
-            return 0.0
-        return self._read_at - seen[1]
+        return self._read_at - seen[1] if seen is not None and replica.beats else 0.0
 
     def _since(self, replica: Replica, now: float) -> tuple[Replica, float]:
         seen = self._seen.get(replica.holder)
