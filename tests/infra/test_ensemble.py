@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +18,20 @@ from tests.infra.recorder import outputs
 from tests.infra.stacks import everything
 from tests.infra.test_builders import names, of_kind, rules_of, template_of
 from understudy.cli.main import app
+from understudy.documents.zookeeper_address import place_of
 from understudy.errors import SettingsError
 
 SERVERS = "zk-0.zk.data.svc:2181,zk-1.zk.data.svc:2181"
 FILES = "/etc/understudy/ha"
 HA: dict[str, Any] = {"ha": "zookeeper", "haAddress": f"{SERVERS}/understudy"}
 SECRET: dict[str, Any] = {**HA, "haAddress": f"{SERVERS}/understudy?digest={FILES}/user", "haSecret": "flights-zk"}
+
+#: The keys of a Secret as cert-manager writes it.
+TLS: dict[str, Any] = {
+    **HA,
+    "haAddress": f"zk-0.zk.data.svc:2281/x?ca={FILES}/ca.crt&certificate={FILES}/tls.crt&key={FILES}/tls.key",
+    "haSecret": "flights-tls",
+}
 
 
 def objects(**told: Any) -> list[Manifest]:
@@ -50,6 +59,18 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("haAddress", {**HA, "haAddress": "zk:2181/a?kerberos=zookeeper"}, "no ticket cache"),
     ("haAddress", {**SECRET, "haAddress": "zk:2181/a?digest=/root/user"}, f"below {FILES}/"),
     ("haAddress", {**SECRET, "haAddress": f"zk:2181/a?ca={FILES}/../ca"}, f"below {FILES}/"),
+    ("haAddress", {**TLS, "haAddress": f"zk:2281/a?certificate={FILES}/tls.crt&key={FILES}/tls.key"}, "without ca"),
+    (
+        "haAddress",
+        {**TLS, "haAddress": f"zk:2281/a?ca={FILES}/ca.crt&certificate={FILES}/tls.crt"},
+        "one of certificate",
+    ),
+    (
+        "haAddress",
+        {**TLS, "haAddress": f"zk:2281/a?ca={FILES}/ca.crt&certificate=/tls.crt&key={FILES}/tls.key"},
+        "below",
+    ),
+    ("haSecret", {**TLS, "haSecret": ""}, "names files (ca, certificate, key)"),
     ("haAddress", {**SECRET, "haAddress": f"zk:2181/a?digest={FILES}/user&sasl={FILES}/user"}, "several of digest"),
     ("haSecret", {**SECRET, "haSecret": ""}, "keys of a Secret"),
     ("haSecret", {**HA, "haSecret": "flights-zk"}, "names no file"),
@@ -63,7 +84,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "wrong", "said"), WRONG, ids=[f"{key}-{wrong}"[-60:] for key, wrong, _ in WRONG])
+@pytest.mark.parametrize(("key", "wrong", "said"), WRONG, ids=[f"{key}-{n}" for n, (key, _, _) in enumerate(WRONG)])
 def test_what_contradicts_is_refused_by_its_key_with_a_remedy(key: str, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         settings_from({**LEAST, **wrong})
@@ -100,6 +121,21 @@ class TestPods:
         (volume,) = [each for each in ensures["volumes"] if each["name"] == "ha"]
         assert volume in replica["volumes"]
         assert volume["secret"] == {"secretName": "flights-zk", "defaultMode": 0o440}
+
+    def test_find_the_files_of_tls_where_the_address_names_them(self) -> None:
+        """And the supervisor's user may read the key: the group of the pod may."""
+        for pod in pods(**TLS, state="running"):
+            (volume,) = [each for each in pod["volumes"] if each["name"] == "ha"]
+            assert volume["secret"] == {"secretName": "flights-tls", "defaultMode": 0o440}
+            assert pod["securityContext"]["fsGroup"]
+            for container in pod["containers"]:
+                (mount,) = [each for each in container["volumeMounts"] if each["name"] == "ha"]
+                (address,) = [each["value"] for each in container["env"] if each["name"] == "UNDERSTUDY_HA_ADDRESS"]
+                options = place_of(address).options
+                assert {Path(options[each]).parent for each in ("ca", "certificate", "key")} == {
+                    Path(mount["mountPath"])
+                }
+                assert "subPath" not in mount, "a Secret that is replaced would not reach the pod"
 
     def test_get_no_file_where_the_address_names_none(self) -> None:
         for pod in pods(state="suspended"):
@@ -178,6 +214,7 @@ def test_status_is_asked_in_a_pod() -> None:
 
 
 def test_what_has_to_be_there_besides_is_said() -> None:
+    assert "the Secret flights-tls with ca.crt and tls.crt and tls.key" in notes(settings_from({**LEAST, **TLS}))
     said = notes(settings_from({**LEAST, **SECRET, "bucketSecret": "keys"}))
     assert f"the path /understudy in ZooKeeper {SERVERS}" in said
     assert "the Secret flights-zk with user" in said

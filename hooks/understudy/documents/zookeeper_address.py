@@ -5,8 +5,8 @@
 | ``digest`` | a file that holds ``USER:PASSWORD``, for ZooKeeper's scheme ``digest``; documents belong to that user alone |
 | ``sasl`` | a file that holds ``USER:PASSWORD``, for SASL's DIGEST-MD5 |
 | ``kerberos`` | the service name of the servers, for SASL's GSSAPI with the ticket cache of this process |
-| ``ca`` | a file with the certificates that TLS trusts; turns TLS on, and the servers' names are checked |
-| ``certificate``, ``key`` | files with our own, where the servers ask for one |
+| ``ca`` | a file with the certificates that TLS trusts, and no others; turns TLS on, and the servers' names are checked |
+| ``certificate``, ``key`` | files with our own and its key, where the servers ask for one |
 | ``jute.maxbuffer`` | the servers' and ours, in bytes, where it is smaller than ZooKeeper's 1048575 |
 
 Passwords are in files, because everyone on a machine reads the arguments of a process.
@@ -91,6 +91,8 @@ def place_of(text: str) -> Place:
         _refuse("it has several of digest, sasl and kerberos", "Give one")
     if "ca" not in given and {"certificate", "key"} & given.keys():
         _refuse("a certificate without ca", "Give ca=FILE, with which TLS is on")
+    if ("certificate" in given) != ("key" in given):
+        _refuse("it has one of certificate and key", "Give both, or neither; one file may hold both")
     hosts = tuple(_server(each.strip()) for each in servers.split(","))
     return Place(hosts, chroot, _largest(given.get("jute.maxbuffer", str(_BUFFER))), given)
 

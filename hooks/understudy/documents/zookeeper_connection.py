@@ -24,10 +24,12 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from understudy.documents import zookeeper_tls
 from understudy.documents.zookeeper_address import ZooKeeperAddress
 
 #: Between two rounds through all servers, in seconds.
@@ -39,6 +41,18 @@ _LOST = (ConnectionClosedError, ConnectionLoss, OperationTimeoutError, SessionEx
 
 class UnansweredError(Exception):
     """No answer, and never one any more. A write may have landed, or may land yet."""
+
+
+class _Secure(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with connections of ours."""
+
+    def __init__(self, address: ZooKeeperAddress) -> None:
+        super().__init__()
+        self._address = address
+
+    def create_connection(self, *, address: tuple[str, int], hostname: str, timeout: float, **_: object) -> Any:
+        """``address``: of the server ``hostname``. ``timeout`` is in seconds. Raises ``OSError``."""
+        return zookeeper_tls.connect(self._address, address, hostname, timeout)
 
 
 class _Session:
@@ -143,11 +157,7 @@ class ZooKeeperConnection:
             connection_retry=KazooRetry(max_tries=-1, delay=_FIRST_PAUSE, backoff=2, max_delay=_LONGEST_PAUSE),
             command_retry=KazooRetry(max_tries=0),
             logger=quiet,
-            use_ssl=bool(address.ca),
-            ca=address.ca or None,
-            certfile=address.certificate or None,
-            keyfile=address.key or None,
-            check_hostname=bool(address.ca),
+            handler=_Secure(address) if address.ca else None,
         )
         return _Session(client, asyncio.get_running_loop())
 

@@ -23,6 +23,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from understudy.documents.zookeeper_address import parse
+from understudy.documents.zookeeper_tls import context_of, find_fault
 
 #: Seconds that the first request may take, since it also finds a server.
 _FIRST = 10.0
@@ -30,7 +31,7 @@ _FIRST = 10.0
 
 async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
     """Raises ``SettingsError``, ``AccessDenied`` and ``ServerUnreachable``. Writes nothing."""
-    connection = ZooKeeperConnection(parse(settings.address), settings.request_timeout)
+    connection = _connection(settings)
     try:
         await _prove(connection)
     except BaseException:
@@ -41,6 +42,13 @@ async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
     return HighAvailabilityServices(documents, documents, requests=connection.sent, close=connection.close, place=place)
 
 
+def _connection(settings: ServicesSettings) -> ZooKeeperConnection:
+    """Raises ``SettingsError``, also for files that kazoo would only fail with later."""
+    address = parse(settings.address)
+    context_of(address)
+    return ZooKeeperConnection(address, settings.request_timeout)
+
+
 async def _prove(connection: ZooKeeperConnection) -> None:
     """The path is there, and a quorum is."""
     address = connection.address
@@ -48,10 +56,12 @@ async def _prove(connection: ZooKeeperConnection) -> None:
         (_, there) = await connection.ask(lambda client: [client.sync_async("/"), client.exists_async("/")], _FIRST)
     except UnansweredError as error:
         await _resolve(address.hosts)
+        if (fault := await find_fault(address)) is not None:
+            raise fault from error
         raise ServerUnreachable(
             f"no server answers that has most of the others ({error})",
             where="--ha-address",
-            remedy=f"Look at each of {', '.join(address.hosts)}: is it started, is it reached from here, is TLS on at both ends or at none?",
+            remedy=f"Look at each of {', '.join(address.hosts)}: is it started, is it reached from here?",
         ) from error
     except KazooException as error:
         if isinstance(error, AuthFailedError | NoAuthError):
@@ -81,8 +91,9 @@ async def _resolve(hosts: tuple[str, ...]) -> None:
 
 
 async def clusters(settings: ServicesSettings) -> list[str]:
-    connection = ZooKeeperConnection(parse(settings.address), settings.request_timeout)
+    connection = _connection(settings)
     try:
+        await _prove(connection)
         names = await ZooKeeperDocumentStore(connection).names()
     finally:
         await connection.close()
