@@ -79,7 +79,10 @@ def test_a_replica_that_is_killed_at_any_request_leaves_what_the_next_one_finish
 
 
 class TestContractOfFlip194:
-    """Flink's contract, as its tests name it. What differs: an entry that is there already is no error but an answer, as any replica writes them."""
+    """Flink's contract, by the names of ``JobResultStoreContractTest`` and ``FileSystemJobResultStoreFileOperationsTest``.
+
+    What differs: an entry that is there already, or is not there, is no error but an answer, as any replica writes them.
+    """
 
     @pytest.fixture
     def results(self, store: BlobStore) -> JobResultStore:
@@ -108,6 +111,15 @@ class TestContractOfFlip194:
 
         run(script)
 
+    def test_cleaning_non_existent_entry_stores_a_clean_one(self, results: JobResultStore) -> None:
+        """Flink's throws. Ours knows the result from the job's document, and has nothing of the run left to remove."""
+
+        async def script() -> None:
+            await results.commit(RESULT)
+            assert await results.names() == [CLEAN]
+
+        run(script)
+
     def test_has_job_result_entry_with_dirty_entry_with_clean_entry_and_with_empty_store(
         self, results: JobResultStore
     ) -> None:
@@ -121,14 +133,19 @@ class TestContractOfFlip194:
 
         run(script)
 
-    def test_get_dirty_results_is_told_by_names(self, results: JobResultStore) -> None:
+    def test_get_dirty_results_with_no_entry_with_dirty_entry_and_with_dirty_and_clean_entry(
+        self, results: JobResultStore
+    ) -> None:
         async def script() -> None:
-            tuesday = replace(RESULT, run="tuesday")
-            await results.commit(await results.begin(RESULT))
-            await results.begin(tuesday)
-            assert [name for name in await results.names() if name.endswith("_DIRTY.json")] == [
-                "job-results/c/j/tuesday/result_DIRTY.json"
-            ]
+            async def dirty() -> list[str]:
+                return [name for name in await results.names() if name.endswith("_DIRTY.json")]
+
+            assert await dirty() == []
+            await results.begin(RESULT)
+            assert await dirty() == ["job-results/c/j/monday/result_DIRTY.json"]
+            await results.commit(RESULT)
+            await results.begin(replace(RESULT, run="tuesday"))
+            assert await dirty() == ["job-results/c/j/tuesday/result_DIRTY.json"]
 
         run(script)
 
@@ -150,7 +167,9 @@ class TestContractOfFlip194:
 
         run(script)
 
-    def test_job_result_serialization_and_deserialization(self, store: BlobStore, results: JobResultStore) -> None:
+    def test_job_result_serialization_deserialization_and_version_serialization(
+        self, store: BlobStore, results: JobResultStore
+    ) -> None:
         """Also by an older release of fields it does not know, and refused by name where the version is a later one."""
 
         async def script() -> None:

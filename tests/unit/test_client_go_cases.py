@@ -1,4 +1,5 @@
-"""The cases of client-go's own leader election tests (0.36, ``tools/leaderelection/leaderelection_test.go``), asked of our core.
+"""The cases of client-go's own leader election tests, asked of our core: ``leaderelection_test.go``, ``healthzadaptor_test.go`` and
+``resourcelock/leaselock_test.go`` below ``tools/leaderelection`` (0.37). Not asked: metrics, its own events, and candidates of a coordinator.
 
 Where the answer differs, the test says so and why: client-go knows no epochs, so it has nothing to lose by taking a lock that is
 gone or blank; we take one only where nothing was granted before.
@@ -118,7 +119,7 @@ def test_lease_spec_to_leader_election_record_round_trip() -> None:
     assert LeaseShape().patch(Content(leader=LeaseShape().leader(stored))) == stored
 
 
-# --- TestReleaseLeaseLeases, TestReleaseMethodCallsGet, TestReleaseOnCancellation_Leases ------------------------------
+# --- TestReleaseLeaseLeases, TestReleaseMethodCallsGet, TestReleaseRetriesOnConflict, TestReleaseOnCancellation_Leases ---
 
 
 def released(replica: Replica) -> Free:
@@ -147,6 +148,18 @@ def test_release_method_calls_get() -> None:
     baz.hear(ReleaseAsked("qux")).after(TIMINGS.retry)
     assert released(baz).successor == "qux"
     assert baz.lock.standing.labels["theirs"] == "1"
+
+
+def test_release_retries_on_conflict() -> None:
+    """Another writer was there first: the release is refused, and made again on what stands there now."""
+    baz = leading("baz")
+    sent = len(baz.sent)
+    assert baz.lock.standing is not None
+    baz.lock.put(replace(baz.lock.standing, labels={"theirs": "1"}))
+    baz.hear(StopAsked(), ReleaseAsked(None)).after(2 * TIMINGS.retry)
+    released(baz)
+    assert baz.role() is Role.STOPPED
+    assert len(baz.sent) - sent == 2, "one that was refused, and one more"
 
 
 @pytest.mark.parametrize("lost", ["lost-request", "lost-answer"])
@@ -223,17 +236,60 @@ def test_the_state_that_is_looked_at_is_never_half_made() -> None:
     assert seen.held_lease.confirmed == seen.lock_state.document
 
 
-def test_an_object_that_is_no_lease_of_ours_is_no_document() -> None:
-    """TestGet: what exists and says nothing is as good as not there, for a question who leads."""
+# --- resourcelock: TestGetError, TestGet, TestCreateError, TestUpdateError, TestLabelUpdate ---------------------------------
+
+
+def stored(spec: dict[str, Any]) -> Document | None:
     store = KubernetesDocumentStore(None, LeaseShape())  # type: ignore[arg-type]
-    stored = {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": {}}
-    found: Document | None = store._document("lock", stored)
-    assert found is None
+    return store._document("lock", {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": spec})
 
 
-# --- what its healthz adaptor is asked --------------------------------------------------------------------------------
+def test_get_error() -> None:
+    """What exists and says nothing is as good as not there, for a question who leads."""
+    assert stored({}) is None
+
+
+def test_get() -> None:
+    record = LeaderRecord("foo", 15.0, "2026-11-22T12:00:00.000000Z", "2026-11-22T12:00:05.000000Z", 1)
+    found = stored(LeaseShape().patch(Content(leader=record))["spec"])
+    assert found is not None
+    assert found.leader == record
+
+
+def test_create_error() -> None:
+    """Another candidate has made the object meanwhile."""
+    baz = ready("baz")
+    baz.faults = ["late"]
+    baz.hear(Tick())
+    baz.lock.put(document(None, leader("bing")))
+    baz.land()
+    baz.after(TIMINGS.retry)
+    assert baz.role() is Role.STANDBY
+    assert baz.lock.standing is not None
+    assert baz.lock.standing.leader == leader("bing")
+
+
+def test_update_error() -> None:
+    """The object is gone under its holder. client-go stops; ours writes it again, under the grant that it holds."""
+    baz = leading("baz")
+    baz.lock.put(None)
+    took(baz.after(2 * TIMINGS.retry))
+    assert baz.epochs == [1]
+
+
+def test_label_update() -> None:
+    """Labels that are not ours stay as they are."""
+    baz = leading("baz")
+    assert baz.lock.standing is not None
+    baz.lock.put(replace(baz.lock.standing, labels={"custom-key": "new-custom-val", "custom-key-2": "custom-val-2"}))
+    took(baz.after(3 * TIMINGS.retry))
+    assert baz.lock.standing.labels["custom-key"] == "new-custom-val"
+    assert baz.lock.standing.labels["custom-key-2"] == "custom-val-2"
+
+
+# --- TestLeaderElectionHealthChecker ----------------------------------------------------------------------------------
 #
-# It fails where a leader's lease is over for longer than is tolerated, because a process of client-go's does not notice by itself. Ours
+# client-go's adaptor fails where a leader's lease is over for longer than is tolerated, because a process of its does not notice by itself. Ours
 # does: its gate has closed by then, and its driver waits. A kubelet that ended it would end a warm driver that may go on.
 
 
@@ -244,12 +300,12 @@ def asked(*, leads: bool, clock: Hands) -> Health:
     return health
 
 
-def test_check_before_the_elector_starts() -> None:
+def test_call_check_before_leader_elector_initialized() -> None:
     assert asked(leads=False, clock=Hands()).live
 
 
-def test_check_of_a_leader_whose_lease_is_long_over() -> None:
-    """It is parked, and its elector tries to renew: it lives."""
+def test_call_check_when_the_lease_is_far_expired() -> None:
+    """It is parked, and its elector tries to renew: it lives. client-go's adaptor fails."""
     clock = Hands()
     health = asked(leads=True, clock=clock)
     clock.at += 600.0
@@ -257,16 +313,36 @@ def test_check_of_a_leader_whose_lease_is_long_over() -> None:
     assert health.live
 
 
-def test_check_of_a_leader_whose_elector_stands_still() -> None:
+def test_call_check_when_the_lease_is_far_expired_and_the_elector_stands_still() -> None:
+    """Not client-go's: of an elector it knows the lease alone."""
     clock = Hands()
     health = asked(leads=True, clock=clock)
     clock.at += 600.0
     assert not health.live
 
 
-def test_check_of_a_replica_that_does_not_lead() -> None:
+def test_call_check_when_the_lease_is_far_expired_but_held_by_another_server() -> None:
     """client-go's adaptor passes it always. Ours is of use only while its elector has its turn."""
     clock = Hands()
     health = asked(leads=False, clock=clock)
     clock.at += 600.0
+    assert not health.live
+    health.last_decision_at = clock.now()
+    assert health.live
+
+
+def test_call_check_when_the_lease_is_not_expired() -> None:
+    clock = Hands()
+    health = asked(leads=True, clock=clock)
+    clock.at += 1.0
+    assert health.live
+
+
+def test_call_check_when_the_lease_is_expired_but_inside_the_timeout() -> None:
+    """The timeout is on the elector's turns."""
+    clock = Hands()
+    health = asked(leads=True, clock=clock)
+    clock.at += 3.9
+    assert health.live
+    clock.at += 0.2
     assert not health.live

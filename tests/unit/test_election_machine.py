@@ -37,7 +37,7 @@ def following(lock: Lock, holder: str = "a", *, is_ready: bool = True) -> Replic
     return replica.hear(Ready(is_ready))
 
 
-# --- client-go's cases ------------------------------------------------------------------------------------------------
+# --- acquiring and waiting (client-go's cases, by its names, are in test_client_go_cases) --------------------------------
 
 
 def test_a_new_lock_is_acquired() -> None:
