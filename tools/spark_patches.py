@@ -52,6 +52,8 @@ def page(patches: tuple[Patch, ...] = PATCHES) -> str:
 
 
 def _lines(patch: Patch, known: Mapping[str, Mapping[str, str]]) -> str:
+    if patch.library == "Python" and not patch.compiled:
+        return "Python"
     if patch.compiled:
         return f"{patch.library} (written in C)"
     return ", ".join(line for line, targets in known.items() if patch.target in targets)

@@ -8,14 +8,21 @@ It is for effects that understudy cannot see: requests to services, files that P
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_REHEARSABLE = "_understudy_rehearsable"
 
 
 class Leadership(Protocol):
     """``epoch`` is the leader's, 0 on a standby. ``token`` grows with every start of a driver that leads, over all replicas; 0 on a
-    standby. A service that keeps the highest token it has seen, and refuses lower ones, is fenced.
+    standby. A service that keeps the highest token it has seen, and refuses lower ones, is fenced. ``rehearsing``: this thread runs
+    a :func:`rehearsable` function in a rehearsal, which leads nothing; false everywhere else.
     """
 
     @property
@@ -27,13 +34,16 @@ class Leadership(Protocol):
     @property
     def token(self) -> int: ...
 
+    @property
+    def rehearsing(self) -> bool: ...
+
     def step(self) -> AbstractContextManager[int]:
         """Wait until this replica leads, then run the block; its value is the token. Raises ``LeadershipLost``.
 
         A leader that is told to stop waits for a block that has begun, for as long as ``--stop-patience`` says (in a
         ``foreachBatch`` only if that one usually ends within it). *Not* guaranteed: that a block runs once. A successor's script
         begins at its first line, and a leader that is frozen in a block goes on with it when it thaws. A service that must not
-        be called twice compares tokens.
+        be called twice compares tokens. In a rehearsal no block is run: the function's rehearsal ends there.
         """
         ...
 
@@ -44,6 +54,7 @@ class _WithoutReplicas:
     leads = True
     epoch = 0
     token = 0
+    rehearsing = False
 
     @contextmanager
     def step(self) -> Iterator[int]:
@@ -56,6 +67,26 @@ _leadership: Leadership = _WithoutReplicas()
 def current() -> Leadership:
     """The leadership as it stands now; ask again rather than keep an answer."""
     return _leadership
+
+
+def rehearsable(function: Callable[P, T]) -> Callable[P, T]:
+    """Mark a ``foreachBatch`` function as one that standbys may call in rehearsals, with real batches and their numbers.
+
+    Its Spark writers are redirected then, and :attr:`Leadership.rehearsing` is true. *Not* guaranteed: anything about effects
+    without Spark. Requests, files that Python writes and connections that it opens by itself happen in rehearsals, too, unless the
+    function asks. Elsewhere the mark changes nothing.
+    """
+
+    @functools.wraps(function)
+    def marked(*arguments: P.args, **options: P.kwargs) -> T:
+        return function(*arguments, **options)
+
+    setattr(marked, _REHEARSABLE, True)
+    return marked
+
+
+def is_rehearsable(function: Callable[..., Any]) -> bool:
+    return bool(getattr(function, _REHEARSABLE, False))
 
 
 def install(leadership: Leadership) -> None:

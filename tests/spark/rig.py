@@ -33,6 +33,11 @@ from understudy.supervisor.driver_process import COMMAND, like_submit
 
 M = TypeVar("M", bound=Message)
 PATIENCE = 120.0
+_LOCAL = (
+    *("--master", "local[2]"),
+    *("--conf", "spark.ui.enabled=false"),
+    *("--conf", "spark.sql.shuffle.partitions=2"),
+)
 
 
 class Rig:
@@ -49,6 +54,7 @@ class Rig:
         rows_per_hour: int = 10**9,
         submit: Sequence[str] = (),
         tune: bool = False,
+        user_code: bool = False,
     ) -> None:
         self.home = home
         self.holder = str(uuid.uuid4())
@@ -80,22 +86,15 @@ class Rig:
             write_timeout=4.0,
             checkpoints=str(home / "checkpoints"),
             scratch=str(self.scratch),
-            rehearsal=Rehearsal(mode=rehearse, rounds=rounds, every=every, rows=rows_per_hour, bytes=10**12),
+            rehearsal=Rehearsal(
+                mode=rehearse, rounds=rounds, user_code=user_code, every=every, rows=rows_per_hour, bytes=10**12
+            ),
             spark=SparkDefaults(tune=tune),
             parent=os.getpid(),
             low_priority=False,
             script=str(self.script),
             arguments=list(arguments),
-            submit=[
-                "--master",
-                "local[2]",
-                "--conf",
-                "spark.ui.enabled=false",
-                "--conf",
-                "spark.sql.shuffle.partitions=2",
-                *quick.submit_options(),
-                *submit,
-            ],
+            submit=[*_LOCAL, *quick.submit_options(), *submit],
         )
         environment = {
             **like_submit(spark_environment()),

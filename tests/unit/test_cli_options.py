@@ -30,6 +30,7 @@ OPTIONS: list[tuple[str, Any, str]] = [
     ("--rehearse-every", 30.0, ""),
     ("--rehearse-rounds", 32, ""),
     ("--rehearse-rows", 10_000_000, ""),
+    ("--rehearse-user-code", None, ""),
     ("--restart-attempts", 10, ""),
     ("--restart-delay", 1.0, ""),
     ("--restart-window", 600.0, ""),
@@ -60,11 +61,11 @@ def test_every_option_has_the_name_and_the_default_it_always_had() -> None:
     assert [type(each[1]) for each in known] == [type(each[1]) for each in OPTIONS]
 
 
-def test_only_a_timing_may_be_given_several_times_and_only_tune_takes_no_value() -> None:
+def test_only_a_timing_may_be_given_several_times_and_two_options_take_no_value() -> None:
     options = [each for each in params() if each.param_type_name == "option"]
     options = [each for each in options if each.opts[0] in {name for name, _, _ in OPTIONS}]
     assert [each.name for each in options if each.multiple] == ["timing"]
-    assert [each.name for each in options if each.is_flag] == ["tune"]
+    assert [each.name for each in options if each.is_flag] == ["rehearse_user_code", "tune"]
     assert not any(each.required or each.secondary_opts for each in options)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from understudy.clock import instant
 from understudy.driver.gate_client import DurationHistory, GateClient
+from understudy.driver.rehearsed_code import BatchFunctions
 from understudy.driver.spark_patches.queries import replace_for_each
 from understudy.driver.spark_patches.targets import STREAM_WRITER
 from understudy.fencing.activity import Activity
@@ -146,10 +147,10 @@ def test_the_function_of_a_batch_that_has_begun_is_not_held(gate_client: GateCli
 def test_a_foreach_batch_function_of_a_script_is_such_a_function(gate_client: GateClient) -> None:
     made: dict[str, Any] = {}
     patches: Any = SimpleNamespace(replace=made.__setitem__)
-    replace_for_each(patches, gate_client)
+    replace_for_each(patches, gate_client, BatchFunctions(gate_client.rehearsed, print, every=False))
     ran: list[int] = []
     behind_the_gate = made[f"{STREAM_WRITER}.foreachBatch"](lambda _, func: func)(
-        None, lambda _, batch: ran.append(batch)
+        type("Writer", (), {})(), lambda _, batch: ran.append(batch)
     )
     gate_client.hold()
     batch = threading.Thread(target=behind_the_gate, args=(None, 7), daemon=True)

@@ -246,6 +246,7 @@ def test_everything_that_is_declared_is_installed_and_undone() -> None:
         from types import SimpleNamespace
         from unittest.mock import MagicMock
         from understudy.driver.ending import Ending
+        from understudy.driver.rehearsed_code import RehearsedThreads
         from understudy.driver.spark_patches.gateway import replace_gateway
         from understudy.driver.spark_patches.installation import install
         from understudy.driver.spark_patches.registry import PatchRegistry, _owner_of
@@ -262,7 +263,11 @@ def test_everything_that_is_declared_is_installed_and_undone() -> None:
         Ending(print, patches).install()
         spec = MagicMock(submit=[], lock_kind="file")
         replace_gateway(patches, spec, 0, MagicMock(refusing=lambda call: call), print)
-        install(patches, MagicMock(gate_client=SimpleNamespace(gated=lambda stock: lambda *given: stock(*given))), spec)
+        def other(stock):
+            return lambda *given: stock(*given)
+
+        gate_client = SimpleNamespace(gated=other, redirected=other, rehearsed=RehearsedThreads())
+        install(patches, MagicMock(gate_client=gate_client), spec)
         import pyspark.ml.util, pyspark.streaming.context
         import pyspark.mllib.util, pyspark.mllib.classification, pyspark.mllib.clustering, pyspark.mllib.regression
         assert sorted(patches.installed) == sorted(stock), sorted(set(patches.installed) ^ set(stock))

@@ -185,6 +185,13 @@ class Rehearsal(Group):
         int,
         Declared("Rounds that a standby rehearses before the schedule begins.", unit=ROUNDS, at_least=1, bundle=_KEY),
     ] = 32
+    user_code: Annotated[
+        bool,
+        Declared(
+            "Rehearsals call every foreachBatch function. Its Spark writes are redirected; its other effects are not.",
+            bundle=_KEY,
+        ),
+    ] = False
     every: Annotated[float, Declared("Seconds between scheduled rehearsals.", unit=SECONDS, above=0, bundle=_WHOLE)] = (
         30.0
     )

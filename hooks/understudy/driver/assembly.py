@@ -22,6 +22,7 @@ from understudy.driver.query_starts import QueryStarts
 from understudy.driver.quiesce import Quiesce
 from understudy.driver.read_budget import ReadBudget
 from understudy.driver.rehearsals import Rehearsals
+from understudy.driver.rehearsed_code import BatchFunctions, RehearsedThreads
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.roots_in_use import RootsInUse
 from understudy.driver.savepoints import Savepoints
@@ -29,7 +30,7 @@ from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.driver.takeover import Takeover
 from understudy.errors import UnderstudyError
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.protocol.messages import Message, Running
+from understudy.protocol.messages import Advice, Message, Running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +59,10 @@ def assemble(
     gate, fence_check = Path(spec.gate), FenceCheck(refuse)
     plan = spec.rehearsal
     budget = ReadBudget(plan.rows, plan.bytes)
-    rehearsals = Rehearsals(plan.mode, plan.rounds, plan.every, spec.scratch, budget, send)
-    gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer)
+    threads = RehearsedThreads()
+    functions = BatchFunctions(threads, lambda text: send(Advice(text)), every=plan.user_code)
+    rehearsals = Rehearsals(plan.mode, plan.rounds, plan.every, spec.scratch, budget, send, functions)
+    gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer, threads)
     return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
 
 

@@ -14,7 +14,7 @@ class DriverLeadership:
 
     @property
     def leads(self) -> bool:
-        return self._gate_client.leads
+        return self._gate_client.leads and not self.rehearsing
 
     @property
     def epoch(self) -> int:
@@ -24,7 +24,12 @@ class DriverLeadership:
     def token(self) -> int:
         return int(self._gate_client.token()) if self.leads else 0
 
+    @property
+    def rehearsing(self) -> bool:
+        return self._gate_client.rehearsed.here
+
     @contextmanager
     def step(self) -> Iterator[int]:
+        self._gate_client.rehearsed.refuse("understudy.current().step()")
         with self._gate_client.user_code():
             yield int(self._gate_client.token())

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
 from understudy.clock import instant
+from understudy.driver.rehearsed_code import RehearsedThreads
 from understudy.errors import LeadershipLost
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateReader
@@ -51,17 +52,23 @@ class GateClient:
 
     ``held`` is where the script waits, as ``file:line``, or empty. ``on_held`` is called with it when a thread begins to wait, and
     with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script that ends without
-    one never wrote anything. ``check`` gets the object whose method is about to write, at the open gate.
+    one never wrote anything. ``rehearsed``: threads whose code is no part of the job, and never waits here. ``check`` gets the object whose method is about to write, at the open gate.
     """
 
     def __init__(
-        self, gate: Path, script: Path, on_held: Callable[[str], None], check: Callable[[Any], None] = lambda _: None
+        self,
+        gate: Path,
+        script: Path,
+        on_held: Callable[[str], None],
+        check: Callable[[Any], None] = lambda _: None,
+        rehearsed: RehearsedThreads | None = None,
     ) -> None:
         self._reader = GateReader(gate)
         self._activity = Activity(activity_of(gate))
         self._script = str(script)
         self._on_held = on_held
         self.check = check
+        self.rehearsed = rehearsed or RehearsedThreads()
         self._lock = threading.Lock()
         self._depth: dict[int, int] = {}  # by thread: the blocks it is in
         self._blocks: dict[int, tuple[float, DurationHistory]] = {}  # by thread: when its outermost block began
@@ -116,6 +123,7 @@ class GateClient:
 
         Returns also as soon as ``unless`` is true, which is asked at every look at the gate. Raises ``LeadershipLost``.
         """
+        self.rehearsed.refuse("what waits for the grant")
         self.asked = True
         if self._standing() is State.OPEN and (of_a_batch or not self._holds):
             return
@@ -147,6 +155,7 @@ class GateClient:
         The count rises before the gate is asked. The other order would leave a moment in which the kill timer sees a parked
         driver while the user's function is about to write.
         """
+        self.rehearsed.refuse("what only a leader does")
         while True:
             if self._enter(of_a_batch=of_a_batch):
                 try:
@@ -177,11 +186,16 @@ class GateClient:
 
         @functools.wraps(stock)
         def call(*arguments: P.args, **options: P.kwargs) -> T:
+            self.rehearsed.refuse(getattr(stock, "__qualname__", str(stock)))
             with self.user_code():
                 self.check(arguments[0] if arguments else None)
                 return stock(*arguments, **options)
 
         return call
+
+    def redirected(self, stock: Callable[P, T]) -> Callable[P, T]:
+        """As ``gated``, for a writer whose rows a rehearsal sends elsewhere."""
+        return self.rehearsed.redirect(stock, self.gated(stock))
 
     @property
     def user_code_runs(self) -> bool:

@@ -69,6 +69,7 @@ class QueryRegistry:
 
         Raises what its start raised, and ``ScriptProblem`` where that start waits for the listener that asks.
         """
+        self._gate_client.rehearsed.refuse("a question about a query")
         if not query.registered.is_set():
             self._gate_client.pass_through()
             if self.in_callback:
@@ -89,6 +90,7 @@ class QueryRegistry:
 
     def wait_until_started(self) -> None:
         """Wait for the grant, and until every pending query has started; in a listener's onQueryStarted, for the grant alone."""
+        self._gate_client.rehearsed.refuse("a question about queries")
         self._gate_client.pass_through()
         for each in self.queries():
             if not each.told and not (self.in_callback and not each.registered.is_set()):
@@ -111,6 +113,7 @@ class QueryRegistry:
 
     def context_stops(self) -> None:
         """The script stops its Spark context: what runs now does not count as failed by that."""
+        self._gate_client.rehearsed.refuse("a stop of Spark's context")
         for each in self.queries():
             with suppress(Exception):  # of a JVM that is gone; the stop itself will tell
                 each.context_stopped = each.query is not None and each.query.isActive

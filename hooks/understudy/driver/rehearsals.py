@@ -23,6 +23,7 @@ from understudy.driver.rehearsal_schedule import (
     next_step,
     pause_after,
 )
+from understudy.driver.rehearsed_code import BatchFunctions
 from understudy.driver.stand_in_query import StandInQuery
 from understudy.protocol.messages import STAND_IN, Message, RehearsalReport
 
@@ -48,12 +49,14 @@ class Rehearsals:
         scratch: str,
         budget: ReadBudget,
         send: Callable[[Message], None],
+        functions: BatchFunctions,
     ) -> None:
         self._mode = mode
         self._policy = Policy(rounds, every, off=mode == "off")
         self._scratch = scratch
         self._budget = budget
         self._send = send
+        self.functions = functions
         self.inputs = BatchInputs()
         self._stand_in = StandInQuery(self._policy, scratch, self._report_stand_in)
         self._lock = threading.Lock()
@@ -279,6 +282,8 @@ class Rehearsals:
         if rehearsal is None:
             # what was broken off may still be clearing its own directory
             rehearsal = self.made(query, query.checkpoint, f"q{index}.{pauses}")
+            if (function := self.functions.of(query.writer)) is not None:
+                rehearsal.calling(function)
             with self._lock:
                 if self._pauses != pauses:
                     raise _PausedMeanwhile

@@ -83,6 +83,10 @@ def delta_jars() -> tuple[str, ...]:
     )
 
 
+def jdbc_jars() -> tuple[str, ...]:
+    return _jars("jdbc")
+
+
 def _kafka() -> tuple[str, ...]:
     return ("--jars", kafka.connector())
 
@@ -257,6 +261,6 @@ EXHIBITS = (
         {"checkpoints/jdbc": 1},
         claim=REPEATED,
         why="a batch that was appended and not committed is appended again, as after every restart of Spark's own",
-        submit=lambda: _jars("jdbc"),
+        submit=jdbc_jars,
     ),
 )

@@ -8,11 +8,13 @@ from typing import Any
 
 from pyspark.accumulators import Accumulator, UpdateRequestHandler
 
+from understudy.driver.rehearsed_code import RehearsedThreads
 from understudy.driver.spark_patches.registry import PatchRegistry
 
 
-def install(patches: PatchRegistry, rehearsing: Callable[[], bool]) -> None:
-    """Drop what tasks report while ``rehearsing()``; what the script itself adds, in its own threads, counts.
+def install(patches: PatchRegistry, rehearsing: Callable[[], bool], rehearsed: RehearsedThreads) -> None:
+    """Drop what tasks report while ``rehearsing()``; what the script itself adds, in its own threads, counts,
+    unless a rehearsed function adds it.
 
     Not told apart: an action of the script's that runs at the same time as a rehearsal.
     """
@@ -27,7 +29,7 @@ def install(patches: PatchRegistry, rehearsing: Callable[[], bool]) -> None:
 
     def added(stock: Callable[[Any, Any], Accumulator[Any]]) -> Callable[[Any, Any], Accumulator[Any]]:
         def add(self: Accumulator[Any], term: Any) -> Accumulator[Any]:
-            if getattr(thread, "hears_tasks", False) and rehearsing():
+            if rehearsed.here or (getattr(thread, "hears_tasks", False) and rehearsing()):
                 return self
             return stock(self, term)
 

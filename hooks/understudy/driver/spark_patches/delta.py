@@ -12,15 +12,15 @@ from typing import Any
 from understudy.driver.gate_client import GateClient
 from understudy.driver.scala import private_field
 from understudy.driver.spark_patches.registry import PatchRegistry
-from understudy.driver.spark_patches.targets import DELTA, DELTA_BUILDER
+from understudy.driver.spark_patches.targets import DELTA, DELTA_BUILDER, DELTA_MERGE
 
 
 def install(patches: PatchRegistry, module: ModuleType, gate_client: GateClient) -> None:
     """Gate the methods of ``delta.tables`` that write. Its versions differ in which they have."""
-    builder = f"{DELTA_BUILDER}.execute"
+    builder, merge = f"{DELTA_BUILDER}.execute", f"{DELTA_MERGE}.execute"
     for target in patches.targets_in(DELTA):
         if target != builder:
-            patches.replace(target, gate_client.gated)
+            patches.replace(target, gate_client.redirected if target == merge else gate_client.gated)
 
     def unless_it_exists(stock: Callable[..., Any]) -> Callable[..., Any]:
         gated = gate_client.gated(stock)

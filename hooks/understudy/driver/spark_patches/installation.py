@@ -7,7 +7,7 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from understudy.driver.assembly import Driver
 from understudy.driver.pending_query import analyse, declare
-from understudy.driver.spark_patches import accumulators, libraries, queries, reads, sessions, writers
+from understudy.driver.spark_patches import accumulators, libraries, queries, reads, sessions, threads, writers
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.tuning import tune
 from understudy.protocol.driver_spec import DriverSpec
@@ -15,6 +15,7 @@ from understudy.protocol.driver_spec import DriverSpec
 
 def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
+        driver.gate_client.rehearsed.refuse("the start of a query")
         driver.fence_check.session(writer._spark)  # noqa: SLF001 - now: a query keeps the settings of its start
         analyse(writer)
         if spec.spark.tune:
@@ -23,11 +24,13 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
         return driver.starts.start(declare(writer, path, table, spec.checkpoints, share_a_disk=share_a_disk))
 
     def remember(frame: DataFrame) -> None:
+        if driver.gate_client.rehearsed.here:
+            return  # only a function of `foreachBatch` reads it: the leader's reads it again for each batch
         if driver.gate_client.stands_by:  # a leader's frames may become stale, as in Spark
             driver.rehearsals.inputs.read(frame)
 
     queries.replace_starts(patches, begin)
-    queries.replace_for_each(patches, driver.gate_client)
+    queries.replace_for_each(patches, driver.gate_client, driver.rehearsals.functions)
     queries.replace_lookups(patches, driver.registry)
     queries.replace_await_any(patches, driver.registry, driver.recovery)
     queries.replace_callbacks(patches, driver.registry)
@@ -38,4 +41,5 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     sessions.replace_builders(patches, driver.fence_check)
     sessions.replace_stop(patches, driver.registry)
     libraries.install(patches, driver.gate_client)
-    accumulators.install(patches, lambda: driver.rehearsals.rehearsing)
+    accumulators.install(patches, lambda: driver.rehearsals.rehearsing, driver.gate_client.rehearsed)
+    threads.install(patches, driver.gate_client.rehearsed)

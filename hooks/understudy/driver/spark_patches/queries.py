@@ -15,6 +15,7 @@ from pyspark.sql.streaming.listener import JStreamingQueryListener
 from understudy.driver.conflict_recovery import ConflictRecovery
 from understudy.driver.gate_client import DurationHistory, GateClient
 from understudy.driver.query_registry import QueryRegistry
+from understudy.driver.rehearsed_code import BatchFunctions
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import LISTENER, QUERY_MANAGER, STREAM_WRITER
 
@@ -73,7 +74,7 @@ def _apply(
         writer.queryName(name)
 
 
-def replace_for_each(patches: PatchRegistry, gate_client: GateClient) -> None:
+def replace_for_each(patches: PatchRegistry, gate_client: GateClient, functions: BatchFunctions) -> None:
     def batches(stock: Callable[..., DataStreamWriter]) -> Callable[..., DataStreamWriter]:
         def for_each_batch(self: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
             history = DurationHistory()
@@ -83,6 +84,7 @@ def replace_for_each(patches: PatchRegistry, gate_client: GateClient) -> None:
                 with gate_client.user_code(history, of_a_batch=True):
                     func(frame, batch)
 
+            functions.declare(self, func)
             return stock(self, behind_the_gate)
 
         return for_each_batch

@@ -19,6 +19,7 @@ CATALOG = "pyspark.sql.catalog:Catalog"
 CONTEXT = "pyspark.core.context:SparkContext"
 DELTA = "delta.tables"
 DELTA_BUILDER = f"{DELTA}:DeltaTableBuilder"
+DELTA_MERGE = f"{DELTA}:DeltaMergeBuilder"
 
 #: Python code of MLlib's older half, each module of which has models that save themselves.
 MLLIB = tuple(f"pyspark.mllib.{name}" for name in ("util", "classification", "clustering", "regression"))
@@ -152,7 +153,7 @@ _DELTA_TABLES = (
         optional=True,
     ),
     *_each(
-        f"{DELTA}:DeltaMergeBuilder",
+        DELTA_MERGE,
         "execute",
         "Changes a table without a writer of Spark's: waits for the grant.",
         _DELTA,
@@ -169,6 +170,16 @@ _DELTA_TABLES = (
 )
 
 _PYTHON = (
+    Patch(
+        "threading:Thread.start",
+        "A thread that a rehearsed foreachBatch function starts is part of that rehearsal.",
+        "Python",
+    ),
+    Patch(
+        "concurrent.futures.thread:ThreadPoolExecutor.submit",
+        "What a rehearsed foreachBatch function gives to a pool is part of that rehearsal.",
+        "Python",
+    ),
     Patch("os:_exit", "Tells the supervisor how the script ended before the process is gone.", "Python", compiled=True),
     Patch(
         "threading:excepthook",

@@ -25,20 +25,28 @@ _WRITERS = (
     ("pyspark.sql.classic.dataframe", "DataFrame"),
 )
 
+#: Those whose writes are Spark's commands, which a rehearsal redirects.
+_REDIRECTED = ("DataFrameWriter", "DataFrameWriterV2", "MergeIntoWriter")
+
 _LOOKS = (f"{CATALOG}.tableExists",)
 
 
 def gate_batch_writers(patches: PatchRegistry, gate_client: GateClient) -> None:
     """Those that reach the sink by themselves, and the shorthands (``parquet``, ``csv`` …), which reach it by their own calls."""
     for module, owner in _WRITERS:
+        make = gate_client.redirected if owner in _REDIRECTED else gate_client.gated
         for target in patches.targets_in(module, owner=owner):
             if target not in _LOOKS:
-                patches.replace(target, gate_client.gated)
+                patches.replace(target, make)
 
 
 def replace_sql(patches: PatchRegistry, gate_client: GateClient, queries: QueryRegistry) -> None:
     def gated(stock: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
+            if gate_client.rehearsed.here:
+                changes = has_side_effects(self, _written_out(self, sqlQuery, options))
+                with gate_client.rehearsed.commands(self, "SparkSession.sql", changes=changes):
+                    return stock(self, sqlQuery, *arguments, **options)
             # All statements of a leader pass, so nothing is parsed: that takes milliseconds, for each of a batch's statements.
             passes = gate_client.asked and gate_client.leads
             if not passes and not has_side_effects(self, _written_out(self, sqlQuery, options)):

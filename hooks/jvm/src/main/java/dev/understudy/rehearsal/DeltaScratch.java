@@ -2,9 +2,12 @@ package dev.understudy.rehearsal;
 
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FileUtil;
@@ -36,6 +39,7 @@ final class DeltaScratch implements AutoCloseable {
   private final Path table;
   private final boolean early;
   private boolean made;
+  private final Queue<Path> tables = new ConcurrentLinkedQueue<>();
 
   /**
    * @param scratch of the rehearsal, where the empty table is kept
@@ -51,9 +55,12 @@ final class DeltaScratch implements AutoCloseable {
 
   /**
    * Returns a table of this schema; null where Delta does not make one, as when the user's has
-   * properties that this one lacks.
+   * properties that this one lacks, and from the second call on.
    */
   Path table(StructType schema, List<String> partitioning) throws IOException {
+    if (made) {
+      return null;
+    }
     Configuration conf = session.sessionState().newHadoopConf();
     FileSystem files = empty.getFileSystem(conf);
     try {
@@ -71,16 +78,25 @@ final class DeltaScratch implements AutoCloseable {
     }
     FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
     made = true;
+    return noted(table);
+  }
+
+  /**
+   * Returns the same path, of a table in scratch: Delta is told to forget it at the end of the
+   * round.
+   */
+  Path noted(Path table) {
+    tables.add(table);
     return table;
   }
 
   /**
-   * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch},
-   * which are never called: with Delta in the session most of them merge. Best effort: a failure
-   * here is ignored.
+   * Merges rows into a table twice, so that some match. For functions of {@code foreachBatch} that
+   * are not called: with Delta in the session most of them merge. Best effort: a failure here is
+   * ignored.
    */
   void merge(Dataset<Row> rows) throws IOException {
-    if (!early || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {
+    if (!early || made || !session.conf().get("spark.sql.extensions", "").contains("io.delta.")) {
       return;
     }
     Optional<String> key =
@@ -111,14 +127,17 @@ final class DeltaScratch implements AutoCloseable {
   /** Delta would keep what it knows of the table for an hour. */
   @Override
   public void close() {
-    if (!made) {
+    if (tables.isEmpty()) {
       return;
     }
     try {
-      Class.forName(
-              "org.apache.spark.sql.delta.DeltaLog", true, Utils.getContextOrSparkClassLoader())
-          .getMethod("invalidateCache", org.apache.spark.sql.SparkSession.class, Path.class)
-          .invoke(null, session, table);
+      Method forget =
+          Class.forName(
+                  "org.apache.spark.sql.delta.DeltaLog", true, Utils.getContextOrSparkClassLoader())
+              .getMethod("invalidateCache", org.apache.spark.sql.SparkSession.class, Path.class);
+      for (Path each : tables) {
+        forget.invoke(null, session, each);
+      }
     } catch (ClassNotFoundException
         | NoSuchMethodException
         | IllegalAccessException

@@ -30,9 +30,9 @@ import org.apache.spark.sql.classic.SparkSession;
  * time. A round runs in a separate thread: nothing of the caller's thread (active session, job
  * group) changes.
  *
- * <p>Not covered: sinks and {@code foreachBatch} functions of the user's, which are never called;
- * the fence, because the rehearsal uses Spark's own checkpoint manager. With executors in other
- * JVMs scratch has to be where they reach it.
+ * <p>Not covered: sinks of the user's, and {@code foreachBatch} functions, which are called only
+ * where the user says so ({@link #calling}); the fence, because the rehearsal uses Spark's own
+ * checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
   /**
@@ -56,6 +56,7 @@ public final class Rehearsal {
   private final Mode mode;
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
+  private BatchFunction function;
   private SparkSession session;
   private int rounds;
   private final AtomicLong bytesRead = new AtomicLong();
@@ -117,6 +118,15 @@ public final class Rehearsal {
     RehearsalLogFilter.install();
     return new Rehearsal(
         writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
+  }
+
+  /**
+   * Lets rounds call the user's {@code foreachBatch} function, on a batch of the leader's: never on
+   * made-up rows, nor before there is one. Before the first round.
+   */
+  public Rehearsal calling(BatchFunction function) {
+    this.function = function;
+    return this;
   }
 
   /**
@@ -283,7 +293,11 @@ public final class Rehearsal {
       Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
       bytesRead.addAndGet(rewritten.bytes());
       Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
-      DataStreamWriter<Row> writer = Sinks.writer(user, data, name, overlay.root(), mine, delta);
+      BatchFunction called = past == null || rewritten.generated() ? null : function;
+      RehearsedBatch batches =
+          new RehearsedBatch(called, userSession, mine, delta, () -> cancelled);
+      DataStreamWriter<Row> writer =
+          Sinks.writer(user, data, name, overlay.root(), mine, delta, batches);
       return run(writer, overlay, past, rewritten);
     } finally {
       overlay.close();

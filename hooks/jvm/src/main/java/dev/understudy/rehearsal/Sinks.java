@@ -21,9 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * The writer of a rehearsal: the user's, with every place it writes to replaced.
  *
  * <p>File sinks and Delta tables keep format, options and partitioning and write below scratch.
- * {@code foreachBatch} becomes a function of ours that writes the batch as parquet to scratch, and
- * merges it where the session has Delta: the user's may do anything, so it is never called. Every
- * other sink becomes {@code noop}.
+ * {@code foreachBatch} becomes a {@link RehearsedBatch}. Every other sink becomes {@code noop}.
  */
 final class Sinks {
   private static final Set<String> FILES = Set.of("parquet", "orc", "json", "csv", "text");
@@ -46,6 +44,7 @@ final class Sinks {
    * @param user the writer the script called {@code start()} on; only read
    * @param data what to write, in the rehearsal's session
    * @param scratch of this round
+   * @param batches in the place of a function of {@code foreachBatch}
    */
   static DataStreamWriter<Row> writer(
       DataStreamWriter<?> user,
@@ -53,7 +52,8 @@ final class Sinks {
       String name,
       String checkpoint,
       Path scratch,
-      DeltaScratch delta)
+      DeltaScratch delta,
+      VoidFunction2<Dataset<Row>, Long> batches)
       throws IOException {
     DataStreamWriter<Row> writer = data.writeStream();
     writer.outputMode((OutputMode) SparkInternals.get(user, "outputMode"));
@@ -63,14 +63,7 @@ final class Sinks {
     SparkInternals.set(writer, "sinkName", SparkInternals.get(user, "sinkName"));
     String source = ((String) SparkInternals.get(user, "source")).toLowerCase(Locale.ROOT);
     if (source.equals("foreachbatch")) {
-      String target = new Path(scratch, "batches").toString();
-      writer.foreachBatch(
-          (VoidFunction2<Dataset<Row>, Long>)
-              (batch, number) -> {
-                batch.write().mode("append").parquet(target);
-                // not the batch: it would be computed again
-                delta.merge(batch.sparkSession().read().parquet(target));
-              });
+      writer.foreachBatch(batches);
     } else if (FILES.contains(source)) {
       redirect(writer, source, user, new Path(scratch, "sink"));
     } else if (source.equals("delta")) {

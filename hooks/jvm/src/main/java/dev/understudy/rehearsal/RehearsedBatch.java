@@ -1,0 +1,75 @@
+package dev.understudy.rehearsal;
+
+import java.io.IOException;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.java.function.VoidFunction2;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.classic.SparkSession;
+
+/**
+ * What a rehearsal does with a batch of {@code foreachBatch}.
+ *
+ * <p>The user's function may do anything, so it is called only where the user says so, with its
+ * writes redirected. Without it, and where it does not come to its end, the batch is written to
+ * scratch as parquet, and merged where the session has Delta.
+ */
+final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
+  private final transient BatchFunction function;
+  private final transient SparkSession script;
+  private final transient Path scratch;
+  private final transient DeltaScratch delta;
+  private final transient BooleanSupplier cancelled;
+
+  /**
+   * @param function the user's, if it is to be rehearsed; else null
+   * @param script the script's session
+   * @param scratch of this round
+   * @param cancelled whether the rehearsal was
+   */
+  RehearsedBatch(
+      BatchFunction function,
+      SparkSession script,
+      Path scratch,
+      DeltaScratch delta,
+      BooleanSupplier cancelled) {
+    this.function = function;
+    this.script = script;
+    this.scratch = scratch;
+    this.delta = delta;
+    this.cancelled = cancelled;
+  }
+
+  @Override
+  public void call(Dataset<Row> batch, Long number) throws IOException {
+    if (function == null) {
+      write(batch);
+      return;
+    }
+    SparkSession session = (SparkSession) batch.sparkSession();
+    RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, cancelled);
+    if (cancelled.getAsBoolean()) {
+      return;
+    }
+    boolean ran;
+    writes.enter(script, false); // also for what passes none of Python's writers
+    try {
+      ran = function.call(batch, number, writes);
+    } finally {
+      writes.leave();
+      writes.end();
+      batch.unpersist(); // what the function has cached, and not let go because it was ended
+    }
+    if (!ran) {
+      writes.unredirected(() -> write(batch));
+    }
+  }
+
+  private void write(Dataset<Row> batch) throws IOException {
+    String target = new Path(scratch, "batches").toString();
+    batch.write().mode("append").parquet(target);
+    // not the batch: it would be computed again
+    delta.merge(batch.sparkSession().read().parquet(target));
+  }
+}

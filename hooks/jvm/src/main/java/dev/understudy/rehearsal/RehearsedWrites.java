@@ -1,0 +1,265 @@
+package dev.understudy.rehearsal;
+
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.ExperimentalMethods;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SaveMode;
+import org.apache.spark.sql.catalyst.analysis.LocalTempView$;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.PlanLater;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.command.CreateViewCommand;
+import org.apache.spark.sql.execution.datasources.InsertIntoHadoopFsRelationCommand;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.execution.datasources.WriteFiles;
+import org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions;
+import org.apache.spark.sql.execution.datasources.jdbc.JdbcRelationProvider;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import scala.Product;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What a {@code foreachBatch} function of the user's writes in a rehearsal: to scratch, or nowhere.
+ *
+ * <p>Spark plans every command before it runs it, whichever API it came from. A planner strategy
+ * looks at each one: in the batch's own session at all of them, in other sessions at those of a
+ * thread between {@link #enter} and {@link #leave}. Rows that are to be written to files go to
+ * scratch in the same format; a Delta merge goes into a shallow clone of its table; other rows are
+ * computed and dropped. A command that is none of these, and changes more than its session, does
+ * not run.
+ *
+ * <p>Not seen: what is no command of Spark's. RDDs, {@code foreachPartition}, and Delta's methods
+ * that plan nothing are kept from running by Python's side; a JDBC connection that the function
+ * opens by itself is as invisible as a file that Python writes.
+ */
+public final class RehearsedWrites {
+  /** Commands that change their session alone, or look. */
+  private static final Set<String> OF_THE_SESSION =
+      Set.of(
+          "SetCommand",
+          "ResetCommand",
+          "SetCatalogAndNamespace",
+          "SetNamespaceCommand",
+          "SetCatalogCommand",
+          "DropTempViewCommand",
+          "CreateTempViewUsing",
+          "CacheTableCommand",
+          "UncacheTableCommand",
+          "ExplainCommand");
+
+  private record Frame(RehearsedWrites writes, boolean passes) {}
+
+  /** By thread, because Py4J enters here: whose commands it runs, and whether they may run. */
+  private static final ThreadLocal<Deque<Frame>> FRAMES = ThreadLocal.withInitial(ArrayDeque::new);
+
+  private final SparkSession session;
+  private final Path scratch;
+  private final DeltaScratch delta;
+  private final BooleanSupplier cancelled;
+  private volatile String refused = "";
+  private volatile boolean ended;
+  private volatile LogicalPlan redirected;
+  private final AtomicInteger targets = new AtomicInteger();
+
+  /**
+   * @param session the batch's, which is this round's alone
+   * @param scratch of this round
+   */
+  RehearsedWrites(
+      SparkSession session, Path scratch, DeltaScratch delta, BooleanSupplier cancelled) {
+    this.session = session;
+    this.scratch = scratch;
+    this.delta = delta;
+    this.cancelled = cancelled;
+    add(new Strategy(this), session);
+  }
+
+  /** Commands of the rehearsal's own. */
+  interface Action {
+    void run() throws IOException;
+  }
+
+  /**
+   * From now on, until {@link #leave}, this thread's commands in {@code owner} are this function's.
+   *
+   * @param passes they change nothing, and run as they are
+   * @throws IllegalStateException once the rehearsal was cancelled, or a command was refused
+   */
+  public void enter(SparkSession owner, boolean passes) {
+    if (over()) {
+      throw new IllegalStateException("the rehearsal of this function has ended");
+    }
+    add(new Strategy(null), owner);
+    FRAMES.get().push(new Frame(this, passes));
+  }
+
+  public void leave() {
+    FRAMES.get().pop();
+  }
+
+  /** Whether no more of the function is rehearsed: it has returned, or was cancelled or refused. */
+  public boolean over() {
+    return ended || cancelled.getAsBoolean() || !refused.isEmpty();
+  }
+
+  /** Whether the rehearsal was cancelled. */
+  public boolean cancelled() {
+    return cancelled.getAsBoolean();
+  }
+
+  /** The function has returned. Threads that it has left behind write nothing from now on. */
+  void end() {
+    ended = true;
+  }
+
+  /** Runs commands of the rehearsal's own in the session of the batch. */
+  void unredirected(Action action) throws IOException {
+    FRAMES.get().push(new Frame(this, true));
+    try {
+      action.run();
+    } finally {
+      FRAMES.get().pop();
+    }
+  }
+
+  /** The command that did not run; empty without one. */
+  public String refused() {
+    return refused;
+  }
+
+  private static synchronized void add(Strategy strategy, SparkSession session) {
+    ExperimentalMethods methods = session.experimental();
+    Seq<SparkStrategy> known = methods.extraStrategies();
+    if (strategy.owner != null
+        || !CollectionConverters.asJava(known).stream().anyMatch(Strategy.class::isInstance)) {
+      methods.extraStrategies_$eq(CollectionConverters.asScala(joined(strategy, known)).toSeq());
+    }
+  }
+
+  private static List<SparkStrategy> joined(Strategy first, Seq<SparkStrategy> others) {
+    List<SparkStrategy> all = new ArrayList<>(CollectionConverters.asJava(others));
+    all.add(0, first);
+    return all;
+  }
+
+  private static final class Strategy extends SparkStrategy {
+    /** Whose commands they are in any thread; null where the thread tells. */
+    private final RehearsedWrites owner;
+
+    Strategy(RehearsedWrites owner) {
+      this.owner = owner;
+    }
+
+    @Override
+    public Seq<SparkPlan> apply(LogicalPlan plan) {
+      Frame frame = FRAMES.get().peek();
+      RehearsedWrites writes = frame == null ? owner : frame.writes();
+      if (!(plan instanceof Command) || writes == null || (frame != null && frame.passes())) {
+        return CollectionConverters.asScala(List.<SparkPlan>of()).toSeq();
+      }
+      List<SparkPlan> instead = writes.instead(plan);
+      return CollectionConverters.asScala(instead).toSeq();
+    }
+  }
+
+  private List<SparkPlan> instead(LogicalPlan command) {
+    String name = command.getClass().getSimpleName();
+    if (command == redirected || ofTheSession(command, name)) {
+      return List.of();
+    }
+    LogicalPlan rows = rows(command);
+    if (over() || (rows == null && !DeltaClone.merges(command))) {
+      throw refuse(name, null);
+    }
+    FRAMES.get().push(new Frame(this, true));
+    try {
+      if (rows == null) {
+        redirected = DeltaClone.redirect(command, session, delta.noted(target("clone")));
+        return List.of(new PlanLater(redirected));
+      }
+      write(command, Dataset.ofRows(session, rows));
+    } catch (IOException | IllegalStateException e) {
+      throw refuse(name, e);
+    } finally {
+      FRAMES.get().pop();
+    }
+    return List.of(new PlanLater(LocalRelation$.MODULE$.apply(command.output())));
+  }
+
+  private static boolean ofTheSession(LogicalPlan command, String name) {
+    return OF_THE_SESSION.contains(name)
+        || name.startsWith("Show")
+        || name.startsWith("Describe")
+        || (command instanceof CreateViewCommand view && view.viewType() == LocalTempView$.MODULE$);
+  }
+
+  private IllegalStateException refuse(String name, Exception cause) {
+    refused = name;
+    return new IllegalStateException(
+        "a rehearsal does not run " + name + ": what it changes cannot be redirected", cause);
+  }
+
+  /** The rows that a command writes; null if it does something else. */
+  private static LogicalPlan rows(LogicalPlan command) {
+    Product fields = (Product) command;
+    for (int i = 0; i < fields.productArity(); i++) {
+      if (fields.productElementName(i).equals("query")
+          && fields.productElement(i) instanceof LogicalPlan query) {
+        return query instanceof WriteFiles files ? files.child() : query;
+      }
+    }
+    return null;
+  }
+
+  private Path target(String kind) {
+    return new Path(scratch, kind + "-" + targets.getAndIncrement());
+  }
+
+  private void write(LogicalPlan command, Dataset<Row> rows) throws IOException {
+    if (command instanceof InsertIntoHadoopFsRelationCommand files
+        && files.fileFormat() instanceof DataSourceRegister format) {
+      String[] names =
+          CollectionConverters.asJava(files.outputColumnNames()).toArray(String[]::new);
+      String[] partitioning =
+          CollectionConverters.asJava(files.partitionColumns()).stream()
+              .map(Attribute::name)
+              .toArray(String[]::new);
+      Map<String, String> options = new HashMap<>(CollectionConverters.asJava(files.options()));
+      options.keySet().removeIf("path"::equalsIgnoreCase);
+      rows.toDF(names)
+          .write()
+          .format(format.shortName())
+          .options(options)
+          .partitionBy(partitioning)
+          .save(target("sink").toString());
+      return;
+    }
+    Path table = DeltaClone.writes(command) ? delta.table(rows.schema(), List.of()) : null;
+    if (table != null) {
+      rows.write().format("delta").mode(SaveMode.Append).save(table.toString());
+      return;
+    }
+    if (command instanceof SaveIntoDataSourceCommand save
+        && save.dataSource() instanceof JdbcRelationProvider) {
+      new JDBCOptions(save.options()).driverClass(); // loads and registers the driver
+    }
+    rows.write().format("noop").mode(SaveMode.Overwrite).save();
+  }
+}

@@ -1,0 +1,205 @@
+"""``foreachBatch`` functions that run in rehearsals, because the user says that they may. Never by default.
+
+Spark's writers of such a function are redirected: the JVM's side (``RehearsedWrites``) sends their rows to scratch, or nowhere. What
+cannot be redirected ends the function's rehearsal before it runs. *Not* seen: what is not Spark's, such as requests, files that Python
+writes, or a connection that the function opens by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
+from pyspark.sql.utils import ForeachBatchFunction
+
+from understudy.driver.error_text import first_line
+from understudy.leadership import is_rehearsable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+BatchFunction = Callable[[DataFrame, int], None]
+
+
+class RehearsalAbandoned(BaseException):
+    """Ends a function's rehearsal at something that must not run in one. No ``except Exception`` of the function's eats it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Rehearsed:
+    """One call of one function in a rehearsal. ``writes`` is the JVM's side. ``abandoned``: at what, in words; empty if it was not."""
+
+    writes: Any
+    abandoned: str = ""
+
+    def abandon(self, at: str) -> NoReturn:
+        self.abandoned = self.abandoned or at
+        raise RehearsalAbandoned(at)
+
+
+class RehearsedThreads:
+    """Which threads run a function of the user's in a rehearsal: the one that calls it, and those that it starts."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Rehearsed] = {}
+
+    @property
+    def here(self) -> bool:
+        return threading.get_ident() in self._calls
+
+    @contextmanager
+    def inside(self, call: _Rehearsed) -> Iterator[None]:
+        thread = threading.get_ident()
+        self._calls[thread] = call
+        try:
+            yield
+        finally:
+            del self._calls[thread]
+
+    def carry(self, work: Callable[P, T]) -> Callable[P, T]:
+        """``work`` for another thread. In a rehearsal it is part of that, even after the function has returned."""
+        if (call := self._calls.get(threading.get_ident())) is None:
+            return work
+
+        @functools.wraps(work)
+        def carried(*arguments: P.args, **options: P.kwargs) -> T:
+            with self.inside(call):
+                return work(*arguments, **options)
+
+        return carried
+
+    def refuse(self, what: str) -> None:
+        """End the rehearsal of the function that runs in this thread, if one does, before ``what`` happens."""
+        if (call := self._calls.get(threading.get_ident())) is not None:
+            call.abandon(what)
+
+    def redirect(self, stock: Callable[P, T], gated: Callable[P, T]) -> Callable[P, T]:
+        """A writer of Spark's whose rows go elsewhere in a rehearsal; otherwise ``gated``. Its object has ``_spark``."""
+
+        @functools.wraps(stock)
+        def call(*arguments: P.args, **options: P.kwargs) -> T:
+            if not self.here:
+                return gated(*arguments, **options)
+            target: Any = arguments[0]
+            with self.commands(target._spark, getattr(stock, "__qualname__", str(stock))):  # noqa: SLF001
+                return stock(*arguments, **options)
+
+        return call
+
+    @contextmanager
+    def commands(self, session: Any, what: str, *, changes: bool = True) -> Iterator[None]:
+        """Run Spark's commands of a rehearsed function in ``session``; those that are refused there abandon the function.
+
+        Not ``changes``: they run as they are.
+        """
+        call = self._calls[threading.get_ident()]
+        if not _pinned(session):
+            call.abandon(f"{what}, because PYSPARK_PIN_THREAD is false")
+        if call.writes.over():
+            call.abandon(what)
+        call.writes.enter(session._jsparkSession, not changes)  # noqa: SLF001
+        try:
+            yield
+        except Exception:
+            if refused := call.writes.refused():
+                call.abandon(f"{what} ({refused})")
+            if call.writes.cancelled():
+                call.abandon(what)
+            raise
+        finally:
+            call.writes.leave()
+
+
+def _pinned(session: Any) -> bool:
+    """Whether this thread's calls all run in one thread of the JVM, so that the JVM can tell whose commands they are."""
+    from py4j.clientserver import ClientServer
+
+    return isinstance(session.sparkContext._gateway, ClientServer)  # noqa: SLF001
+
+
+class RehearsedFunction:
+    """A ``foreachBatch`` function as the JVM's rehearsal calls it. ``report`` gets a sentence for the user, each once.
+
+    After an exception of the function's it is not called again.
+    """
+
+    def __init__(
+        self,
+        function: BatchFunction,
+        writer: DataStreamWriter,
+        threads: RehearsedThreads,
+        report: Callable[[str], None],
+    ) -> None:
+        self._function = ForeachBatchFunction(writer._spark, function)  # noqa: SLF001
+        self._name = getattr(function, "__qualname__", str(function))
+        self._threads = threads
+        self._report = report
+        self._said: set[str] = set()
+        self._failed = False
+        self._running = threading.Lock()
+
+    def call(self, frame: Any, number: int, writes: Any) -> bool:
+        """Called by the JVM. Raises nothing: what the user's function does must not harm the standby."""
+        if self._failed or not self._running.acquire(blocking=False):
+            return False  # what a pause has broken off may be under way
+        try:
+            return self._called(_Rehearsed(writes), frame, number)
+        finally:
+            self._running.release()
+
+    def _called(self, call: _Rehearsed, frame: Any, number: int) -> bool:
+        try:
+            with self._threads.inside(call):
+                self._function.call(frame, number)
+        except RehearsalAbandoned:
+            pass
+        except BaseException as error:  # noqa: BLE001 - reported
+            if not self._over(call):
+                self._failed = True
+                self._say(f"failed, and is not rehearsed any more: {first_line(error)}")
+                return False
+        if not self._over(call):
+            return True
+        if call.abandoned and not call.writes.cancelled():
+            self._say(f"was rehearsed up to {call.abandoned}, which cannot be redirected")
+        return False
+
+    @staticmethod
+    def _over(call: _Rehearsed) -> bool:
+        """Whether the rehearsal has ended before the function: abandoned, or cancelled by a grant or a pause."""
+        call.abandoned = call.abandoned or str(call.writes.refused())
+        return bool(call.abandoned) or bool(call.writes.cancelled())
+
+    def _say(self, what: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            self._report(f"the foreachBatch function {self._name} {what}")
+
+    class Java:
+        implements = ("dev.understudy.rehearsal.BatchFunction",)
+
+
+class BatchFunctions:
+    """The functions of ``foreachBatch`` that may be rehearsed, by their writers. ``every``: all of them, as ``--rehearse-user-code`` says."""
+
+    def __init__(self, threads: RehearsedThreads, report: Callable[[str], None], *, every: bool) -> None:
+        self._threads = threads
+        self._report = report
+        self._every = every
+        self._functions: weakref.WeakKeyDictionary[DataStreamWriter, RehearsedFunction] = weakref.WeakKeyDictionary()
+
+    def declare(self, writer: DataStreamWriter, function: BatchFunction) -> None:
+        if self._every or is_rehearsable(function):
+            self._functions[writer] = RehearsedFunction(function, writer, self._threads, self._report)
+        else:
+            self._functions.pop(writer, None)
+
+    def of(self, writer: DataStreamWriter) -> RehearsedFunction | None:
+        """The function of a writer; ``None`` where it may not be rehearsed."""
+        return self._functions.get(writer)
