@@ -194,13 +194,22 @@ public final class RehearsedWrites {
         redirected = DeltaClone.redirect(command, session, delta.noted(target("clone")));
         return List.of(new PlanLater(redirected));
       }
-      write(command, Dataset.ofRows(session, rows));
+      write(command, analyzed(name, rows));
     } catch (IOException | IllegalStateException e) {
       throw refuse(name, e);
     } finally {
       FRAMES.get().pop();
     }
     return List.of(new PlanLater(LocalRelation$.MODULE$.apply(command.output())));
+  }
+
+  /** In the rehearsal's session: the script's has the fence, which would wait at the gate. */
+  private Dataset<Row> analyzed(String name, LogicalPlan rows) {
+    try {
+      return Dataset.ofRows(session, rows);
+    } catch (Exception e) { // Spark's own, checked ones among them, which Scala does not declare
+      throw refuse(name, e);
+    }
   }
 
   private static boolean ofTheSession(LogicalPlan command, String name) {
