@@ -5,7 +5,7 @@ import java.io.IOException;
 /**
  * Scala's traits declare no checked exceptions, and Spark's callers expect the bare IOException.
  */
-final class Sneaky {
+public final class Sneaky {
   private Sneaky() {}
 
   /** Returns what {@code call} returns. Raises what it raises, undeclared. */
@@ -26,7 +26,8 @@ final class Sneaky {
     }
   }
 
-  static RuntimeException rethrow(Throwable cause) {
+  /** Raises {@code cause}, undeclared. */
+  public static RuntimeException rethrow(Throwable cause) {
     return Sneaky.<RuntimeException>cast(cause);
   }
 

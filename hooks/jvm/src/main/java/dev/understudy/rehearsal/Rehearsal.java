@@ -116,6 +116,9 @@ public final class Rehearsal {
     Map<String, String> settings = new HashMap<>(sqlConf);
     settings.values().removeIf(Objects::isNull);
     RehearsalLogFilter.install();
+    if (parsed != Mode.OFF) {
+      RememberedSource.in(data.queryExecution().analyzed());
+    }
     return new Rehearsal(
         writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
   }

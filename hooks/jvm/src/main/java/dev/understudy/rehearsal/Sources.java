@@ -142,9 +142,11 @@ final class Sources {
                     scala.collection.immutable.Map$.MODULE$.from(
                         CollectionConverters.asScala(options)),
                 "userSpecifiedSchema", Option.apply(schema)));
-    for (String lazy :
-        List.of("sourceInfo", "providingClass", "streamingSourceIdentifyingName", "bitmap$0")) {
+    for (String lazy : RememberedSource.LAZY) {
       SparkInternals.set(copy, lazy, SparkInternals.get(source, lazy));
+    }
+    if (source instanceof RememberedSource remembered) {
+      remembered.shareWith(copy);
     }
     return copy;
   }

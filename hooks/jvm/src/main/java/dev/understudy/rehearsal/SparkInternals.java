@@ -40,6 +40,14 @@ final class SparkInternals {
    * many there are.
    */
   static <T extends Product> T copy(T original, Map<String, ?> changes) {
+    @SuppressWarnings("unchecked")
+    Class<? extends T> same = (Class<? extends T>) original.getClass();
+    return copy(original, same, changes);
+  }
+
+  /** As {@link #copy(Product, Map)}, of a subclass with a constructor of the same parameters. */
+  static <T extends Product, S extends T> S copy(
+      T original, Class<S> type, Map<String, ?> changes) {
     Object[] values = new Object[original.productArity()];
     int found = 0;
     for (int i = 0; i < values.length; i++) {
@@ -54,18 +62,16 @@ final class SparkInternals {
     if (found != changes.size()) {
       throw unsupported(original.getClass(), "copy(" + changes.keySet() + ")", null);
     }
-    for (Constructor<?> constructor : original.getClass().getConstructors()) {
+    for (Constructor<?> constructor : type.getConstructors()) {
       if (constructor.getParameterCount() == values.length) {
         try {
-          @SuppressWarnings("unchecked")
-          T copied = (T) constructor.newInstance(values);
-          return copied;
+          return type.cast(constructor.newInstance(values));
         } catch (ReflectiveOperationException e) {
-          throw unsupported(original.getClass(), "constructor", e);
+          throw unsupported(type, "constructor", e);
         }
       }
     }
-    throw unsupported(original.getClass(), "constructor of " + values.length + " values", null);
+    throw unsupported(type, "constructor of " + values.length + " values", null);
   }
 
   /** Calls a method without parameters. */
@@ -90,7 +96,12 @@ final class SparkInternals {
 
   /** Whether this Spark line has such a field. */
   static boolean has(Object owner, String name) {
-    return find(owner.getClass(), name) != null;
+    return has(owner.getClass(), name);
+  }
+
+  /** Whether the class has such a field in this Spark line. */
+  static boolean has(Class<?> owner, String name) {
+    return find(owner, name) != null;
   }
 
   private static Field field(Class<?> owner, String name) {
