@@ -165,7 +165,7 @@ def servers(backend: str, directory: Path) -> Iterator[tuple[str, ...]]:
         raise Failed("there is no java on PATH for ZooKeeper's servers")
     with ensemble(directory, java, address="0.0.0.0") as made:
         addresses = ",".join(f"{SERVER}:{each.client_port}" for each in made.servers)
-        yield "--ha", "zookeeper", "--ha-address", f"{addresses}/understudy"
+        yield "--ha", "zookeeper", "--ha-address", addresses
 
 
 def ready(flights: HostsFlights, rounds: int) -> None:
