@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -14,6 +15,7 @@ from typing import cast
 import pytest
 
 from understudy.cli.run import _run, split
+from understudy.documents.directory import nothing_left_of
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import ReplicaStopped, SettingsError
 from understudy.ha.replicas import ReplicaStore
@@ -63,6 +65,8 @@ def test_words_that_are_nothing_are_refused_by_name(words: list[str], said: str)
         (["--rehearse", "loudly", "job.py"], 2, "--rehearse: unknown mode"),
         (["--rehearse-every", "0", "job.py"], 2, "--rehearse-every: 0.0 s is not above 0"),
         (["--ha-dir", "/proc/understudy", "job.py"], 2, "/proc/understudy"),
+        (["--ha-address", "elsewhere", "job.py"], 2, "--ha-address: the services of one machine have none"),
+        (["--ha-storage", "ftp://elsewhere/blobs", "job.py"], 2, "'ftp://elsewhere/blobs' is no place for blobs"),
     ],
 )
 def test_bad_input_is_one_line_with_its_field_and_a_documented_exit_code(
@@ -81,6 +85,7 @@ def test_bad_input_is_one_line_with_its_field_and_a_documented_exit_code(
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
     assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "ha").exists()
 
 
 def run(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -93,6 +98,35 @@ def run(tmp_path: Path, *words: str, **environment: str) -> subprocess.Completed
         check=False,
         env={**os.environ, **environment},
     )
+
+
+def test_a_replica_whose_probes_cannot_be_served_leaves_nothing_behind(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run(tmp_path, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert ended.returncode == 3, ended.stderr
+    assert "--listen: cannot listen on" in ended.stderr
+    assert not (tmp_path / "ha").exists()
+
+
+def test_after_a_refusal_empty_directories_go_that_were_not_there_before(tmp_path: Path) -> None:
+    def refuse(path: Path, *holding: str) -> None:
+        with suppress(SettingsError), nothing_left_of(path):
+            (path / "empty").mkdir(parents=True, exist_ok=True)
+            for each in holding:
+                (path / each).write_text("of a replica")
+            raise SettingsError("refused")
+
+    refuse(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "a").mkdir()
+    refuse(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == [tmp_path / "a"]
+    for number, holding in enumerate(("file", "empty/file")):
+        refuse(tmp_path / "a" / f"c{number}", holding)
+        assert (tmp_path / "a" / f"c{number}" / "empty").exists(), "nothing goes where there is a file"
+    (tmp_path / "d").mkdir()
+    refuse(tmp_path / "d")
+    assert (tmp_path / "d" / "empty").exists(), "what was there before is not ours to tidy"
 
 
 def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:

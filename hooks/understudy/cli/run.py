@@ -119,7 +119,7 @@ def run(
     """
     import asyncio
 
-    from understudy.documents.directory import check_directory
+    from understudy.documents.directory import check_directory, nothing_left_of
     from understudy.environment import find_fence, find_java, spark_environment, spark_version
     from understudy.events import Log
     from understudy.submit import with_bracketed_hosts
@@ -136,10 +136,12 @@ def run(
     address = _address(listen) if listen else None
     os.environ["JAVA_HOME"] = str(find_java().home)
     fence = find_fence(spark_version())
-    check_directory(settings.home)
-    (settings.home / "log").mkdir(parents=True, exist_ok=True)
-    log = Log({"job": settings.job, "pid": os.getpid()})
-    sys.exit(asyncio.run(_replica(settings, address, fence, log)))
+    with nothing_left_of(settings.home):
+        check_directory(settings.home)
+        (settings.home / "log").mkdir(parents=True, exist_ok=True)
+        log = Log({"job": settings.job, "pid": os.getpid()})
+        code = asyncio.run(_replica(settings, address, fence, log))
+    sys.exit(code)
 
 
 def _words(rest: list[str], *, submitted: bool) -> tuple[list[str], str, list[str]]:
@@ -199,7 +201,7 @@ async def _replica(settings: RunSettings, address: tuple[str, int] | None, fence
     if not settings.submitted:
         return await _supervised(settings, services, host, address, fence, log)
     waiting = Submitted.of(settings, services, host, log)
-    async with _probes(waiting.health, services, address):
+    async with _probes(waiting.health, services, host, address):
         found = await waiting.fetched()
     if found is None:
         return _told_to_stop(host.after_exit)
@@ -221,7 +223,7 @@ async def _supervised(
     from understudy.supervisor.supervisor import Supervisor
 
     supervisor = Supervisor(settings, services, host, fence, log)
-    async with _probes(supervisor.health, services, address) as port:
+    async with _probes(supervisor.health, services, host, address) as port:
         if address is not None:
             supervisor.serve_endpoint(endpoint_address(host, address[0], port))
         return await _run(supervisor, host.after_exit)
@@ -229,16 +231,21 @@ async def _supervised(
 
 @asynccontextmanager
 async def _probes(
-    health: Health, services: HighAvailabilityServices, address: tuple[str, int] | None
+    health: Health, services: HighAvailabilityServices, host: Host, address: tuple[str, int] | None
 ) -> AsyncIterator[int]:
-    """Serves probes at ``address``, if there is one; the port."""
+    """Serves probes at ``address``, if there is one; the port. Where they cannot be served, ``services`` and ``host`` are closed."""
     if address is None:
         yield 0
         return
     from understudy.supervisor.probes import Probes
 
     probes = Probes(health, services.requests)
-    port = await probes.start(*address)
+    try:
+        port = await probes.start(*address)
+    except BaseException:
+        await host.close()
+        await services.close()
+        raise
     try:
         yield port
     finally:

@@ -12,7 +12,7 @@ import ctypes
 import fcntl
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -96,6 +96,24 @@ def check_directory(
                     leftover.unlink()
     except OSError as error:
         raise SettingsError(f"cannot be used: {error.strerror or error}", where=where, remedy=_REMEDY) from error
+
+
+@contextlib.contextmanager
+def nothing_left_of(path: Path) -> Iterator[None]:
+    """Where an error ends the block, remove ``path`` and those of its parents that were not there before, if it holds empty directories alone.
+
+    Not guaranteed: that another process which begins below ``path`` in that moment, and has no file there yet, can go on. Blocks.
+    """
+    missing = [each for each in (path, *path.absolute().parents) if not each.exists()]
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # a file in ``path`` is one, too
+            made = list(path.iterdir()) if missing else []
+            if not any(any(each.iterdir()) for each in made):
+                for each in (*made, *missing):
+                    each.rmdir()
+        raise
 
 
 def _try(trial: Path, lock: Callable[[int, int], None], link: Callable[[Path, Path], None]) -> None:
