@@ -109,9 +109,12 @@ def test_a_replica_whose_probes_cannot_be_served_leaves_nothing_behind(tmp_path:
 
 
 def test_after_a_refusal_empty_directories_go_that_were_not_there_before(tmp_path: Path) -> None:
+    names = {f"d{number}" for number in range(5)}
+
     def refuse(path: Path, *holding: str) -> None:
         with suppress(SettingsError), nothing_left_of(path):
-            (path / "empty").mkdir(parents=True, exist_ok=True)
+            for each in names:
+                (path / each).mkdir(parents=True, exist_ok=True)
             for each in holding:
                 (path / each).write_text("of a replica")
             raise SettingsError("refused")
@@ -121,12 +124,13 @@ def test_after_a_refusal_empty_directories_go_that_were_not_there_before(tmp_pat
     (tmp_path / "a").mkdir()
     refuse(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == [tmp_path / "a"]
-    for number, holding in enumerate(("file", "empty/file")):
-        refuse(tmp_path / "a" / f"c{number}", holding)
-        assert (tmp_path / "a" / f"c{number}" / "empty").exists(), "nothing goes where there is a file"
+    for holding in ("file", "d0/file", "d4/file"):
+        home = tmp_path / "a" / holding.replace("/", "-")
+        refuse(home, holding)
+        assert names <= {each.name for each in home.iterdir()}, "nothing goes where there is a file"
     (tmp_path / "d").mkdir()
     refuse(tmp_path / "d")
-    assert (tmp_path / "d" / "empty").exists(), "what was there before is not ours to tidy"
+    assert {each.name for each in (tmp_path / "d").iterdir()} == names, "what was there before is not ours to tidy"
 
 
 def test_a_cluster_id_with_another_job_id_is_refused(tmp_path: Path) -> None:
