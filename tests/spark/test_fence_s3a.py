@@ -15,28 +15,15 @@ from py4j.protocol import Py4JJavaError
 
 from testkit import s3
 from tests.doubles.pages import CLOSED, OPEN, STANDBY, token
-from tests.spark.fence_env import EXISTS, FENCE, LOST, SPARK_OPTIONS, Driver, class_path, driver, refusal, spark
+from tests.spark.fence_env import EXISTS, FENCE, LOST, Driver, refusal, spark
+from tests.spark.s3a_driver import s3a_driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    directory = tmp_path_factory.mktemp("s3a")
-    try:
-        classes = class_path(f"{s3.s3a_jars()}/*")
-        s3.versitygw()
-    except s3.Missing as missing:
-        pytest.fail(str(missing))
-    with (
-        s3.server(directory) as port,
-        s3.S3Proxy(port).running() as proxy,
-        # a machine that stands still for two seconds loses no answer
-        driver(directory, classes=classes, options=SPARK_OPTIONS, timeout_ms=3000) as made,
-    ):
-        made.extra.update(proxy=proxy, data=directory / "s3" / s3.BUCKET)
-        for name, value in s3.settings(proxy.port).items():
-            made.conf.set(name, value)
+    with s3a_driver(tmp_path_factory.mktemp("s3a")) as made:
         yield made
 
 
@@ -78,6 +65,11 @@ def closes(out: Any) -> str:
     except Py4JJavaError as error:
         return refusal(error)
     return ""
+
+
+def names(one: Driver, manager: Any, path: str) -> list[str]:
+    every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
+    return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))
 
 
 def test_of_sixteen_writers_of_one_entry_exactly_one_wins(one: Driver, root: str) -> None:
@@ -459,121 +451,6 @@ def test_a_look_alike_of_another_writer_is_no_success(one: Driver, root: str) ->
     out.write(bytearray(b"the same bytes"))
     one.write(f"{root}/commits/0", b"the same bytes")
     assert closes(out) == EXISTS
-
-
-def content(one: Driver, manager: Any, path: str) -> bytes:
-    stream = manager.open(one.path(path))
-    try:
-        return bytes(stream.readAllBytes())
-    finally:
-        stream.close()
-
-
-def names(one: Driver, manager: Any, path: str) -> list[str]:
-    every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
-    return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))
-
-
-def asked(one: Driver, since: int, ending: str) -> list[str]:
-    """The reads of one object that reached the server, by verb."""
-    lines = [line.split(" ") for line in one.extra["proxy"].seen[since:]]
-    return [verb for verb, path, *_ in lines if path.split("?")[0].endswith(ending) and verb in {"GET", "HEAD"}]
-
-
-def test_an_entry_of_a_log_is_fetched_once_for_all_that_ask_for_it(one: Driver, root: str) -> None:
-    """A takeover reads each entry several times, and what its rehearsals have read already is not fetched again."""
-    path = f"{root}/offsets/0"
-    one.write(path, b"entry")
-    since = len(one.extra["proxy"].seen)
-    first, second = one.manager(f"{root}/offsets"), one.manager(f"{root}/offsets")
-    assert names(one, first, f"{root}/offsets") == ["0"]
-    for _ in range(3):
-        assert first.exists(one.path(path))
-        assert content(one, first, path) == b"entry"
-    assert asked(one, since, "/offsets/0") == ["GET"]
-    assert names(one, second, f"{root}/offsets") == ["0"]
-    assert content(one, second, path) == b"entry"
-    assert asked(one, since, "/offsets/0") == ["GET"]
-
-
-def test_a_log_shows_what_this_process_has_written_and_deleted_at_once(one: Driver, root: str) -> None:
-    log, offsets = one.manager(f"{root}/offsets"), f"{root}/offsets"
-    for batch in range(3):
-        out = log.createAtomic(one.path(f"{offsets}/{batch}"), False)
-        out.write(bytearray(b"%d" % batch))
-        out.close()
-        assert names(one, log, offsets) == [str(each) for each in range(batch + 1)]
-        assert not log.exists(one.path(f"{offsets}/{batch + 1}"))
-    log.delete(one.path(f"{offsets}/0"))
-    assert names(one, log, offsets) == ["1", "2"]
-    assert not log.exists(one.path(f"{offsets}/0"))
-    assert log.exists(one.path(f"{offsets}/1"))
-
-
-def test_a_slot_that_was_taken_unseen_is_a_conflict_and_seen_from_then_on(one: Driver, root: str) -> None:
-    log, offsets = one.manager(f"{root}/offsets"), f"{root}/offsets"
-    one.write(f"{offsets}/0")
-    assert names(one, log, offsets) == ["0"]
-    one.write(f"{offsets}/1", b"another's")  # another manager's: this log has not been told
-    out = log.createAtomic(one.path(f"{offsets}/1"), False)
-    assert closes(out) == EXISTS
-    assert names(one, log, offsets) == ["0", "1"]
-    assert content(one, log, f"{offsets}/1") == b"another's"
-
-
-@pytest.mark.parametrize("size", [10, 300_000])
-def test_state_that_was_written_anew_is_read_anew(one: Driver, root: str, size: int) -> None:
-    """A batch that runs again writes the same names with other bytes: nothing remembered of the first may be shown."""
-    state = f"{root}/state/0/0"
-    manager = one.manager(state)
-    for attempt in (b"1", b"2", b"3"):
-        one.write(f"{state}/1.delta", attempt * size, overwrite=True)
-        if attempt == b"2":
-            assert names(one, manager, state) == ["1.delta"]
-            one.write(f"{state}/1.delta", b"x" * size, overwrite=True)  # between list and read
-            assert content(one, manager, f"{state}/1.delta") == b"x" * size
-            one.write(f"{state}/1.delta", attempt * size, overwrite=True)
-            assert content(one, manager, f"{state}/1.delta") == attempt * size  # and not what was read in its place
-        else:
-            assert content(one, manager, f"{state}/1.delta") == attempt * size
-
-
-def test_what_is_not_there_is_looked_for_once(one: Driver, root: str) -> None:
-    since = len(one.extra["proxy"].seen)
-    with pytest.raises(Py4JJavaError):
-        content(one, one.manager(f"{root}/state/0/0"), f"{root}/state/0/0/9.delta")
-    assert asked(one, since, "/9.delta") == ["HEAD"]
-
-
-def test_what_describes_the_state_is_looked_for_once_in_the_life_of_the_jvm(one: Driver, root: str) -> None:
-    """Spark does so some thirty times when a stateful query starts. Its state itself comes and goes."""
-    schema, delta = f"{root}/state/0/0/_metadata/schema", f"{root}/state/0/0/1.delta"
-    looked = [schema, f"{root}/state/0/0/_metadata", f"{root}/state"]
-    assert not any(one.manager(f"{root}/state").exists(one.path(each)) for each in looked)
-    for each in (schema, delta):
-        one.write(each)
-    assert all(one.manager(f"{root}/state").exists(one.path(each)) for each in [*looked, delta])
-    since = len(one.extra["proxy"].seen)
-    another = one.manager(f"{root}/state")
-    assert all(another.exists(one.path(each)) for each in looked)
-    assert len(one.extra["proxy"].seen) == since
-    assert another.exists(one.path(delta))
-    assert len(one.extra["proxy"].seen) > since
-
-    another.delete(one.path(f"{root}/state/0"))
-    assert not any(one.manager(f"{root}/state").exists(one.path(each)) for each in (schema, delta))
-
-
-def test_what_is_read_can_be_read_from_any_place(one: Driver, root: str) -> None:
-    one.write(f"{root}/offsets/0", b"0123456789")
-    stream = one.manager(f"{root}/offsets").open(one.path(f"{root}/offsets/0"))
-    stream.seek(7)
-    assert (stream.getPos(), stream.read(), stream.available()) == (7, ord("7"), 2)
-    stream.seek(0)
-    assert bytes(stream.readAllBytes()) == b"0123456789"
-    assert stream.read() == -1
-    with pytest.raises(Py4JJavaError, match="cannot seek to 11 in 10 bytes"):
-        stream.seek(11)
 
 
 def test_a_file_system_without_exclusive_create_is_refused_by_name(one: Driver) -> None:

@@ -9,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
@@ -25,13 +26,15 @@ import org.apache.hadoop.util.functional.FutureIO;
  * times for each entry of its logs and then reads its state, three requests each and one after the
  * other; a takeover cannot wait for hundreds of them.
  *
- * <p>It remembers five things:
+ * <p>It remembers six things:
  *
  * <ul>
  *   <li>the content of small objects, for the whole JVM, by path and ETag. A standby's rehearsals
  *       thus leave little to read at its grant;
  *   <li>that a description of a query's state exists, for the whole JVM. Each is written once and
  *       looked for some thirty times at every start, and opening one that has gone fails;
+ *   <li>what a look said of such a description, for all that read it within {@value #FRESH_SECONDS}
+ *       s: a start reads each several times;
  *   <li>that an entry of a log exists, for the life of this object. Entries are created exclusively
  *       and never change;
  *   <li>for a query, the list of a log, for {@value #FRESH_SECONDS} s. A writer that misses an
@@ -39,6 +42,9 @@ import org.apache.hadoop.util.functional.FutureIO;
  *   <li>what a list or a look said of any other object, for its next reader within {@value
  *       #FRESH_SECONDS} s, which would ask the store once more.
  * </ul>
+ *
+ * <p>A query that lists a log for the first time is going to read the newest entries one after the
+ * other: {@link ReadAhead} fetches them at once.
  *
  * <p>For reading only: writes pass through to a client with retries, and no code of ours calls
  * them.
@@ -63,6 +69,11 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   private static final Set<String> EXISTING =
       Collections.newSetFromMap(Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED)));
 
+  private static final Map<String, Seen> DESCRIPTIONS =
+      Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
+
+  private static final ReadAhead AHEAD = new ReadAhead();
+
   private record Seen(FileStatus status, long nanos) {}
 
   private record Listed(List<FileStatus> entries, long nanos) {}
@@ -72,6 +83,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   private final boolean keepsLists;
   private final Map<String, Listed> lists = new HashMap<>();
+  private final Set<String> readAhead = ConcurrentHashMap.newKeySet();
   private long changes;
 
   /**
@@ -111,7 +123,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   @Override
   public boolean exists(Path path) throws IOException {
-    return EXISTING.contains(key(path)) || super.exists(path);
+    return knowsOf(path) || super.exists(path);
   }
 
   @Override
@@ -126,6 +138,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
       before = changes;
     }
     FileStatus[] found = fs.listStatus(path);
+    noteExisting(path);
     for (FileStatus each : found) {
       remembered(each);
     }
@@ -136,17 +149,29 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
         lists.put(key(path), new Listed(List.of(found), asked));
       }
     }
+    if (keepsLists && readAhead.add(key(path))) {
+      for (FileStatus each : ReadAhead.newest(path, found)) {
+        String version = version(each);
+        if (version != null && CONTENTS.get(version) == null) {
+          AHEAD.fetch(version, () -> fetched(each, version));
+        }
+      }
+    }
     return found;
+  }
+
+  /** Whether it is known to exist, without a request: false says nothing. */
+  boolean knowsOf(Path path) {
+    return EXISTING.contains(key(path));
   }
 
   /** True and false cost one request, where a look for a directory costs two. */
   boolean directoryExists(Path path) throws IOException {
-    if (EXISTING.contains(key(path))) {
+    if (knowsOf(path)) {
       return true;
     }
     try {
       listStatus(path);
-      noteExisting(path);
       return true;
     } catch (FileNotFoundException e) {
       return false;
@@ -157,7 +182,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   public FSDataInputStream open(Path path, int bufferSize) throws IOException {
     FileStatus known = recalled(path);
     try {
-      return open(path, known == null ? fs.getFileStatus(path) : known);
+      return open(path, known == null ? described(fs.getFileStatus(path)) : known);
     } catch (FileNotFoundException e) {
       if (known == null) {
         throw e;
@@ -180,6 +205,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     String gone = key(path);
     seen.remove(gone);
     EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
+    DESCRIPTIONS.keySet().removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
     synchronized (lists) {
       changes++;
       lists.remove(key(path.getParent()));
@@ -187,26 +213,46 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   }
 
   private FSDataInputStream open(Path path, FileStatus status) throws IOException {
-    String etag = status instanceof EtagSource source ? source.getEtag() : null;
-    if (etag == null || etag.isEmpty() || status.getLen() > SMALL) {
+    String version = version(status);
+    if (version == null) {
       return fs.open(path);
     }
-    String version = key(path) + " " + etag.replace("\"", "");
     byte[] content = CONTENTS.get(version);
+    if (content == null) {
+      content = AHEAD.await(version);
+    }
     if (content == null) {
       // read here and not later, so that an object that has been replaced is noticed where it can
       // be asked for again
-      try (InputStream in =
-          FutureIO.awaitFuture(fs.openFile(path).withFileStatus(status).build())) {
-        content = in.readAllBytes();
-      }
-      CONTENTS.put(version, content);
+      content = fetched(status, version);
     }
     return new FSDataInputStream(new InMemoryInputStream(content));
   }
 
+  private byte[] fetched(FileStatus status, String version) throws IOException {
+    byte[] content;
+    try (InputStream in =
+        FutureIO.awaitFuture(fs.openFile(status.getPath()).withFileStatus(status).build())) {
+      content = in.readAllBytes();
+    }
+    CONTENTS.put(version, content);
+    return content;
+  }
+
+  /** What a content is remembered by; null where it is not. */
+  private String version(FileStatus status) {
+    String etag = status instanceof EtagSource source ? source.getEtag() : null;
+    return etag == null || etag.isEmpty() || status.getLen() > SMALL
+        ? null
+        : key(status.getPath()) + " " + etag.replace("\"", "");
+  }
+
   /** Null where the store has to be asked. */
   private FileStatus recalled(Path path) {
+    Seen described = DESCRIPTIONS.get(key(path));
+    if (described != null && !stale(described.nanos())) {
+      return described.status();
+    }
     boolean entry = isLogEntry(path);
     Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
     return known == null || (!entry && stale(known.nanos())) ? null : known.status();
@@ -217,11 +263,18 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
       seen.put(key(status.getPath()), new Seen(status, System.nanoTime()));
     }
     noteExisting(status.getPath());
+    return described(status);
+  }
+
+  private FileStatus described(FileStatus status) {
+    if (status.isFile() && isLasting(status.getPath())) {
+      DESCRIPTIONS.put(key(status.getPath()), new Seen(status, System.nanoTime()));
+    }
     return status;
   }
 
   private void noteExisting(Path path) {
-    if (LASTING.matcher(path.toUri().getPath()).matches()) {
+    if (isLasting(path)) {
       EXISTING.add(key(path));
     }
   }
@@ -239,6 +292,10 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   private String key(Path path) {
     return fs.makeQualified(path).toString();
+  }
+
+  private static boolean isLasting(Path path) {
+    return LASTING.matcher(path.toUri().getPath()).matches();
   }
 
   private static boolean isLogEntry(Path path) {

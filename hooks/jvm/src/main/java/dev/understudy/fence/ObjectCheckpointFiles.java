@@ -52,7 +52,9 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
 
   @Override
   public void mkdirs(Path target) throws IOException {
-    files.mkdirs(target);
+    if (!reads.knowsOf(target)) {
+      files.mkdirs(target);
+    }
   }
 
   @Override
