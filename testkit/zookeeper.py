@@ -29,16 +29,17 @@ _WRITES = frozenset({5, 15})  # setData, create2
 
 @dataclass
 class Server:
-    """One of an ensemble. ``java``: the program that runs it."""
+    """One of an ensemble. ``java``: the program that runs it; ``options``: of that, besides the usual ones."""
 
     number: int
     directory: Path
     client_port: int
     java: str
+    options: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [self.java, *arguments(f"{LIB}/*", str(self.directory))]
+        command = [self.java, *self.options, *arguments(f"{LIB}/*", str(self.directory))]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -74,6 +75,14 @@ class Server:
                 told += part
             return told.partition(b"Mode: ")[2].partition(b"\n")[0].decode()
         return ""
+
+    def alone(self, within: float = 60) -> None:
+        """Wait until it serves, which is no ensemble."""
+        end = time.monotonic() + within
+        while self.state() != "standalone":
+            if time.monotonic() > end:
+                raise Missing(f"ZooKeeper did not start: {self.log()[-2000:]}")
+            time.sleep(0.1)
 
 
 @dataclass

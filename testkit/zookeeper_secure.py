@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,15 +96,7 @@ def secure_server(directory: Path, java: str, authority: Authority, *, client: s
         server = Server(1, home, plain, java)
         server.start()
         try:
-            _serving(server)
+            server.alone()
             yield SecureServer(server, f"localhost:{plain}", f"localhost:{tls}", tls)
         finally:
             server.kill()
-
-
-def _serving(server: Server, within: float = 60) -> None:
-    end = time.monotonic() + within
-    while server.state() != "standalone":
-        if time.monotonic() > end:
-            raise Missing(f"ZooKeeper did not start: {server.log()[-2000:]}")
-        time.sleep(0.1)

@@ -9,6 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError
+from kazoo.protocol.states import KeeperState
 
 from testkit.faults import Fault
 from testkit.zookeeper import Ensemble
@@ -28,6 +31,7 @@ from tests.contract.test_stored_form import *  # noqa: F403
 from tests.contract.zookeeper import PASSWORD, USER, ZooKeeper, running
 from understudy.documents.model import Conflict, Content, Document, Unknown
 from understudy.documents.zookeeper import ZooKeeperDocumentStore
+from understudy.documents.zookeeper_connection import _Session
 from understudy.errors import AccessDenied, DocumentTooLarge, ServerUnreachable, SettingsError, UnderstudyError
 from understudy.services import registry
 from understudy.services.plugin import ServicesSettings
@@ -221,6 +225,21 @@ def test_wrong_credentials_are_told_at_the_start(backend: ZooKeeper, tmp_path: P
     error = asyncio.run(refused(backend.address(options=f"?sasl={credentials(tmp_path, 'wrong')}"), tmp_path))
     assert isinstance(error, AccessDenied)
     assert "--ha-address: ZooKeeper refuses us" in str(error)
+
+
+def test_a_refusal_is_known_although_the_session_has_closed_since() -> None:
+    """kazoo closes it at once, and our loop may have its turn only then."""
+
+    async def run() -> None:
+        session = _Session(KazooClient(hosts="127.0.0.1:1"), asyncio.get_running_loop())
+        for state in (KeeperState.CONNECTED, KeeperState.AUTH_FAILED, KeeperState.CLOSED):
+            session.client._session_callback(state)
+        with pytest.raises(AuthFailedError):
+            async with asyncio.timeout(10):
+                await session.connected()
+        session.end()
+
+    asyncio.run(run())
 
 
 def test_clusters_are_found_by_their_replicas(backend: ZooKeeper, tmp_path: Path) -> None:

@@ -223,6 +223,20 @@ def test_what_does_not_fit_is_one_error_that_names_the_option_and_the_remedy(
     assert bench.operator.get_children(path) == []
 
 
+def test_what_this_machine_trusts_is_not_trusted_besides(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(bench.authority.ca))
+    address = parse(f"{bench.demanding.tls}{bench.path()}{bench.options(bench.other.ca)}")
+
+    async def run() -> None:
+        assert "does not vouch" in str(await find_fault(address))
+        connection = ZooKeeperConnection(address, 1.0)
+        with pytest.raises(UnansweredError):
+            await connection.ask(lambda client: [client.exists_async("/")])
+        await connection.close()
+
+    asyncio.run(run())
+
+
 def test_where_one_server_is_sound_no_fault_of_another_is_told(bench: Bench) -> None:
     """The request has had no answer for another reason, such as that most servers are away."""
     fit, unfit = bench.demanding.tls, bench.demanding.plain

@@ -60,7 +60,7 @@ class _Session:
 
     def __init__(self, client: Any, loop: asyncio.AbstractEventLoop) -> None:
         self.client, self._loop = client, loop
-        self.losses = 0
+        self.losses, self._refused = 0, False
         self.moved = asyncio.Event()
         client.add_listener(self._hear)
         client.start_async()
@@ -69,6 +69,9 @@ class _Session:
         """Called in a thread of kazoo's, between the end of all requests and the next connection."""
         if state != "CONNECTED":
             self.losses += 1
+        # Here, because it is CLOSED next, and may be that by the time our loop has its turn.
+        if self.client.client_state == KeeperState.AUTH_FAILED:
+            self._refused = True
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self.moved.set)
 
@@ -76,7 +79,7 @@ class _Session:
         """Raises ``AuthFailedError``."""
         while True:
             self.moved.clear()
-            if self.client.client_state == KeeperState.AUTH_FAILED:
+            if self._refused:
                 raise AuthFailedError
             if self.client.connected:
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from importlib.util import find_spec
 
 from understudy.errors import AccessDenied, EnvironmentProblem, ServerUnreachable, SettingsError
 from understudy.ha.services import HighAvailabilityServices
@@ -30,7 +31,7 @@ _FIRST = 10.0
 
 
 async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
-    """Raises ``SettingsError``, ``AccessDenied`` and ``ServerUnreachable``. Writes nothing."""
+    """Raises ``SettingsError``, ``EnvironmentProblem``, ``AccessDenied`` and ``ServerUnreachable``. Writes nothing."""
     connection = _connection(settings)
     try:
         await _prove(connection)
@@ -43,9 +44,15 @@ async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
 
 
 def _connection(settings: ServicesSettings) -> ZooKeeperConnection:
-    """Raises ``SettingsError``, also for files that kazoo would only fail with later."""
+    """Raises ``SettingsError`` and ``EnvironmentProblem`` for what kazoo would only fail with later, and say nothing of."""
     address = parse(settings.address)
     context_of(address)
+    if address.kerberos and find_spec("kerberos") is None:
+        raise EnvironmentProblem(
+            "the package kerberos is not installed, which its option kerberos needs",
+            where="--ha-address",
+            remedy="Install understudy-spark[kerberos]: it needs a C compiler and libkrb5-dev; or use digest or sasl",
+        )
     return ZooKeeperConnection(address, settings.request_timeout)
 
 
@@ -64,6 +71,12 @@ async def _prove(connection: ZooKeeperConnection) -> None:
             remedy=f"Look at each of {', '.join(address.hosts)}: is it started, is it reached from here?",
         ) from error
     except KazooException as error:
+        if isinstance(error, AuthFailedError) and address.kerberos:
+            raise AccessDenied(
+                f"Kerberos does not let us in, at {address.kerberos}/HOST",
+                where="--ha-address",
+                remedy="Look at klist: this user needs a ticket (kinit); the servers' principals are kerberos=SERVICE, a slash, and each host of the address",
+            ) from error
         if isinstance(error, AuthFailedError | NoAuthError):
             raise AccessDenied(
                 "ZooKeeper refuses us",
