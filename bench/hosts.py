@@ -128,7 +128,7 @@ class HostsFlights(LocalFlights):
 
 
 @contextmanager
-def deployed(backend: str, per_host: int, directory: Path) -> Iterator[HostsFlights]:
+def replicated(backend: str, per_host: int, directory: Path) -> Iterator[HostsFlights]:
     """Replicas that run, ``per_host`` on each of two hosts, and what they need. Raises ``Failed``."""
     shutil.rmtree(directory, ignore_errors=True)
     store = directory / "store"
@@ -221,7 +221,7 @@ def main() -> int:
         order = [kind for kind in KINDS if kind in wanted] * options.n
         choose.shuffle(order)
         try:
-            with deployed(backend, options.per_host, out / "run" / "hosts") as flights:
+            with replicated(backend, options.per_host, out / "run" / "hosts") as flights:
                 turn(flights, order, options.rounds, choose, times)
                 flights.feed.per_second = 0
                 flights.wait_for(flights.caught_up, 300, "not everything that was fed is committed")
