@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from e2e.harness import broker, images
+from e2e.harness.deployment_under_test import PATIENCE
 from e2e.harness.flights_deployment import BUSY, WHOLE, FlightsDeployment, counted
 from e2e.harness.kubectl import Cluster, await_value
 
@@ -41,8 +42,13 @@ def with_a_batch_in_flight(flights: FlightsDeployment) -> tuple[str, Any]:
 
 def test_a_standby_rehearses_with_messages_of_the_topic(flights: FlightsDeployment) -> None:
     flights.ready()
-    standbys = [each for each in flights.standings() if each["holder"] != flights.holder()]
-    assert [(each["rehearsed"], each["how"]) for each in standbys] == [(True, "live")]
+
+    def rehearsed_live() -> bool:
+        standbys = [each for each in flights.standings() if each["holder"] != flights.holder()]
+        return [(each["rehearsed"], each["how"]) for each in standbys] == [(True, "live")]
+
+    # Its first round may come before the leader's first commit, on a checkpoint of its own.
+    flights.wait_for(rehearsed_live, "a standby that has rehearsed the leader's batch", PATIENCE)
 
 
 def test_the_whole_container_is_killed_with_a_batch_in_flight(flights: FlightsDeployment) -> None:
