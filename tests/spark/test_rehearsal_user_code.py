@@ -176,6 +176,10 @@ def merge(batch, number):
     note("merged_into", number, understudy.current().rehearsing)
 
 def append(batch, number):
+    (
+        DeltaTable.createIfNotExists(spark).location(str(Path("merged").absolute()))
+        .addColumn("k", "STRING").addColumn("v", "INT").execute()
+    )
     batch.write.format("delta").mode("append").save("appended")
     batch.write.format("jdbc").options(**TABLE).mode("append").save()
     note("appended_to", number, understudy.current().rehearsing)

@@ -62,6 +62,7 @@ public final class RehearsedWrites {
           "CreateTempViewUsing",
           "CacheTableCommand",
           "UncacheTableCommand",
+          "RefreshTableCommand",
           "ExplainCommand");
 
   private record Frame(RehearsedWrites writes, boolean passes) {}
@@ -75,7 +76,6 @@ public final class RehearsedWrites {
   private final BooleanSupplier cancelled;
   private volatile String refused = "";
   private volatile boolean ended;
-  private volatile LogicalPlan redirected;
   private final AtomicInteger targets = new AtomicInteger();
 
   /**
@@ -179,9 +179,16 @@ public final class RehearsedWrites {
     }
   }
 
+  /**
+   * Runs what a command is replaced by, in the rehearsal's session: Delta's commits, too, write
+   * through the fence in the script's, and would wait at the gate.
+   *
+   * @return what Spark then runs in the command's place, which does nothing; empty if the command
+   *     itself is to run
+   */
   private List<SparkPlan> instead(LogicalPlan command) {
     String name = command.getClass().getSimpleName();
-    if (command == redirected || ofTheSession(command, name)) {
+    if (ofTheSession(command, name)) {
       return List.of();
     }
     LogicalPlan rows = rows(command);
@@ -191,10 +198,11 @@ public final class RehearsedWrites {
     FRAMES.get().push(new Frame(this, true));
     try {
       if (rows == null) {
-        redirected = DeltaClone.redirect(command, session, delta.noted(target("clone")));
-        return List.of(new PlanLater(redirected));
+        Path clone = delta.noted(target("clone"));
+        Dataset.ofRows(session, DeltaClone.redirect(command, session, clone));
+      } else {
+        write(command, analyzed(name, rows));
       }
-      write(command, analyzed(name, rows));
     } catch (IOException | IllegalStateException e) {
       throw refuse(name, e);
     } finally {
@@ -203,7 +211,6 @@ public final class RehearsedWrites {
     return List.of(new PlanLater(LocalRelation$.MODULE$.apply(command.output())));
   }
 
-  /** In the rehearsal's session: the script's has the fence, which would wait at the gate. */
   private Dataset<Row> analyzed(String name, LogicalPlan rows) {
     try {
       return Dataset.ofRows(session, rows);
