@@ -117,7 +117,6 @@ def committed(rig: Rig, number: int, *names: str) -> None:
         rig.until(rig.home / "checkpoints" / name / "commits" / str(number), "{")
 
 
-@pytest.mark.spark43
 def test_no_write_of_a_rehearsed_function_reaches_a_sink_and_no_takeover_waits_for_one(tmp_path: Path) -> None:
     feed(tmp_path, "1")
     submit = ("--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse")
@@ -155,6 +154,12 @@ def test_no_write_of_a_rehearsed_function_reaches_a_sink_and_no_takeover_waits_f
     assert [lines_of(tmp_path / "out" / name) for name in ("of_session", "of_pool", "slow")] == [2, 4, 4]
     assert noted(tmp_path / "unmarked") == ["1 False"]
     assert sum(map(int, noted(tmp_path / "tasks"))) == 4
+
+
+@pytest.mark.long  # `make test` has no time for it on two lines
+@pytest.mark.spark43
+def test_the_same_on_every_line(tmp_path: Path) -> None:
+    test_no_write_of_a_rehearsed_function_reaches_a_sink_and_no_takeover_waits_for_one(tmp_path)
 
 
 DATABASES = (
