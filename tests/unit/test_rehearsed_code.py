@@ -197,5 +197,25 @@ def test_threads_of_a_rehearsed_function_rehearse_until_they_end(gate_client: Ga
     assert seen == [True, True, False]
 
 
+def test_a_pools_thread_that_began_in_a_rehearsal_belongs_to_no_rehearsal(
+    gate_client: GateClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It serves the leader later, too."""
+    patched: dict[str, Any] = {}
+    threads.install(SimpleNamespace(replace=patched.__setitem__), gate_client.rehearsed)  # type: ignore[arg-type]
+    monkeypatch.setattr(threading.Thread, "start", patched["threading:Thread.start"](threading.Thread.start))
+    submit = patched["concurrent.futures.thread:ThreadPoolExecutor.submit"](ThreadPoolExecutor.submit)
+    seen: list[bool] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def function(*_: Any) -> None:
+            seen.append(submit(pool, lambda: gate_client.rehearsed.here).result())
+            seen.append(gate_client.rehearsed.here)
+
+        assert rehearse(gate_client, function) == (True, [])
+        seen.append(submit(pool, lambda: gate_client.rehearsed.here).result())
+    assert seen == [True, True, False]
+
+
 def test_an_abandoned_rehearsal_is_no_exception_that_a_script_may_swallow() -> None:
     assert not issubclass(RehearsalAbandoned, Exception)

@@ -62,6 +62,17 @@ class RehearsedThreads:
         finally:
             del self._calls[thread]
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """For a while, this thread's code is part of no rehearsal."""
+        thread = threading.get_ident()
+        call = self._calls.pop(thread, None)
+        try:
+            yield
+        finally:
+            if call is not None:
+                self._calls[thread] = call
+
     def carry(self, work: Callable[P, T]) -> Callable[P, T]:
         """``work`` for another thread. In a rehearsal it is part of that, even after the function has returned."""
         if (call := self._calls.get(threading.get_ident())) is None:

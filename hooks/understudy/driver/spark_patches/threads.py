@@ -24,7 +24,9 @@ def install(patches: PatchRegistry, rehearsed: RehearsedThreads) -> None:
 
     def submitting(stock: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
         def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-            return stock(self, rehearsed.carry(fn), *arguments, **options)
+            work = rehearsed.carry(fn)
+            with rehearsed.outside():  # a thread that the pool starts for it serves other work afterwards
+                return stock(self, work, *arguments, **options)
 
         return submit
 
