@@ -4,6 +4,6 @@ import java.io.IOException;
 
 /** An action that may fail with an {@link IOException}. */
 @FunctionalInterface
-interface IoAction {
+public interface IoAction {
   void run() throws IOException;
 }

@@ -1,5 +1,6 @@
 package dev.understudy.rehearsal;
 
+import dev.understudy.fence.IoAction;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -91,11 +92,6 @@ public final class RehearsedWrites {
     add(new Strategy(this), session);
   }
 
-  /** Commands of the rehearsal's own. */
-  interface Action {
-    void run() throws IOException;
-  }
-
   /**
    * From now on, until {@link #leave}, this thread's commands in {@code owner} are this function's.
    *
@@ -130,12 +126,12 @@ public final class RehearsedWrites {
   }
 
   /** Runs commands of the rehearsal's own in the session of the batch. */
-  void unredirected(Action action) throws IOException {
+  void unredirected(IoAction action) throws IOException {
     FRAMES.get().push(new Frame(this, true));
     try {
       action.run();
     } finally {
-      FRAMES.get().pop();
+      leave();
     }
   }
 
@@ -195,18 +191,18 @@ public final class RehearsedWrites {
     if (over() || (rows == null && !DeltaClone.merges(command))) {
       throw refuse(name, null);
     }
-    FRAMES.get().push(new Frame(this, true));
     try {
-      if (rows == null) {
-        Path clone = delta.noted(target("clone"));
-        Dataset.ofRows(session, DeltaClone.redirect(command, session, clone));
-      } else {
-        write(command, analyzed(name, rows));
-      }
+      unredirected(
+          () -> {
+            if (rows == null) {
+              Path clone = delta.noted(target("clone"));
+              Dataset.ofRows(session, DeltaClone.redirect(command, session, clone));
+            } else {
+              write(command, analyzed(name, rows));
+            }
+          });
     } catch (IOException | IllegalStateException e) {
       throw refuse(name, e);
-    } finally {
-      FRAMES.get().pop();
     }
     return List.of(new PlanLater(LocalRelation$.MODULE$.apply(command.output())));
   }
