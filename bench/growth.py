@@ -33,6 +33,7 @@ from bench.failover import BUSY, CALM
 from bench.growth_plot import plot
 from bench.local_flights import RESTART, Failed, Job, LocalFlights, Variant
 from testkit import kills, observer, reports, s3
+from testkit.command import confs
 from testkit.feeds import COLUMNS, load, place
 from testkit.links import slow_link
 from testkit.phases import Takeover, in_a_line
@@ -103,10 +104,11 @@ def stored(size: Size, home: Path) -> Iterator[tuple[Job, Path | None]]:
         return
     shutil.rmtree(home, ignore_errors=True)
     with s3.server(home) as port, slow_link(port, size.latency) as slow:
-        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(slow).items()}
-        settings["spark.driver.extraClassPath"] = f"{s3.s3a_jars()}/*"
-        words = tuple(word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
-        yield replace(size.job, settings=words, output=f"s3a://{s3.BUCKET}/output"), home / "s3" / s3.BUCKET / "output"
+        settings = {**s3.spark_settings(slow), "spark.driver.extraClassPath": f"{s3.s3a_jars()}/*"}
+        yield (
+            replace(size.job, settings=tuple(confs(settings)), output=f"s3a://{s3.BUCKET}/output"),
+            home / "s3" / s3.BUCKET / "output",
+        )
 
 
 def known_keys(directory: Path, count: int) -> int:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
 from testkit import kills, observer, reports, s3
+from testkit.command import confs
 from testkit.comparison import verify_apart
 from testkit.feeds import DAYS, load
 
@@ -69,8 +70,7 @@ class Hostile(LocalFlights):
 
     def command(self, index: int) -> list[str]:
         *before, script, _, source, _, _ = super(Hostile, self).command(index)
-        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(self.port).items()} | PAGES
-        options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        options = confs(s3.spark_settings(self.port) | PAGES)
         jars = ["--driver-class-path", f"{s3.s3a_jars()}/*"]
         job = [script, "--input", source, "--output", f"s3a://{s3.BUCKET}/flights"]
         return [*before, *jars, *options, *job]

@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from bench.failover import BUSY, CALM
 from bench.local_flights import CLUSTER, PATIENCE_S, SPARK, Failed, Job, LocalFlights, Variant
 from testkit import documents, kills, observer, reports, s3
-from testkit.command import understudy
+from testkit.command import confs, understudy
 from testkit.feeds import load
 from testkit.hosts import SERVER, Host, hosts, why_not
 from testkit.phases import Takeover, in_a_line
@@ -68,8 +68,7 @@ class HostsFlights(LocalFlights):
         self.fence = FenceLog(self.directory, f"disk-*/{CLUSTER}/log/fence-*.jsonl")
 
     def confs(self, address: str) -> list[str]:
-        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(self.port, address).items()}
-        return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+        return confs(s3.spark_settings(self.port, address))
 
     def command(self, index: int) -> list[str]:
         ids = ["--cluster-id", CLUSTER, "--job-id", CLUSTER, "--ha-dir", str(self.directory / f"disk-{index + 1}")]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from testkit import reports, s3
-from testkit.command import understudy
+from testkit.command import confs, understudy
 from testkit.deployment import Deployment
 from testkit.places import REPOSITORY
 
@@ -136,10 +136,8 @@ def job(store: str, home: Path) -> Iterator[Job]:
         yield Job(home, str(home / "store"), (), home / "store")
         return
     with s3.server(home) as port, s3.S3Proxy(port).running() as proxy:
-        settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(proxy.port).items()}
-        settings["spark.driver.extraClassPath"] = f"{s3.s3a_jars()}/*"
-        options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-        yield Job(home, f"s3a://{s3.BUCKET}", options, home / "s3" / s3.BUCKET, proxy)
+        settings = {**s3.spark_settings(proxy.port), "spark.driver.extraClassPath": f"{s3.s3a_jars()}/*"}
+        yield Job(home, f"s3a://{s3.BUCKET}", confs(settings), home / "s3" / s3.BUCKET, proxy)
 
 
 def measured(store: str, home: Path, size: int, times: int) -> list[dict[str, float]]:

@@ -101,6 +101,11 @@ def settings(port: int, host: str = "127.0.0.1") -> dict[str, str]:
     }
 
 
+def spark_settings(port: int, host: str = "127.0.0.1") -> dict[str, str]:
+    """Spark's, with which its ``s3a://`` is that server."""
+    return {f"spark.hadoop.{name}": value for name, value in settings(port, host).items()}
+
+
 #: What to do with a request, by its first line: "pass", a status such as "503" (answered without asking the server), "late" and
 #: a status (the server does it, and that is answered), "swallow" (the server does it, the answer is lost), "torn" (the server
 #: gets half of the body, and then both connections break), "hang" (it gets nothing, and the connection stays), "keep" (the answer is

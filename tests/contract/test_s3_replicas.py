@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from testkit import s3
+from testkit.command import confs
 from testkit.hosts import SERVER, Host, hosts, why_not
 from tests.contract.backends import PATIENT, import_path
 
@@ -37,9 +38,7 @@ class Replica:
 
 
 def reached(port: int, host: str = "127.0.0.1") -> list[str]:
-    confs = [f"spark.hadoop.{name}={value}" for name, value in s3.settings(port, host).items()]
-    words = ["--ha", "s3", "--ha-address", f"s3a://{s3.BUCKET}/ha"]
-    return [*words, *(word for conf in confs for word in ("--conf", conf))]
+    return ["--ha", "s3", "--ha-address", f"s3a://{s3.BUCKET}/ha", *confs(s3.spark_settings(port, host))]
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from testkit import s3
+from testkit.command import confs
 from tests.contract.backends import PATIENT, import_path
 from understudy.supervisor.submitted import WAITS
 
@@ -41,10 +42,9 @@ class Site:
 
     @property
     def words(self) -> list[str]:
-        settings = {name: value for name, value in s3.settings(self.port).items() if not name.endswith(".key")}
+        settings = {name: value for name, value in s3.spark_settings(self.port).items() if not name.endswith(".key")}
         place = ["--ha", "s3", "--ha-address", f"s3a://{s3.BUCKET}/ha", "--cluster-id", "flights"]
-        confs = [word for name, value in settings.items() for word in ("--conf", f"spark.hadoop.{name}={value}")]
-        return [*place, *confs]
+        return [*place, *confs(settings)]
 
     @property
     def storage(self) -> list[str]:

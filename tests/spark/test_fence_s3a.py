@@ -460,8 +460,7 @@ def test_a_file_system_without_exclusive_create_is_refused_by_name(one: Driver) 
 
 
 def test_a_streaming_query_runs_through_it_and_a_stale_one_fails(one: Driver, root: str, tmp_path: Path) -> None:
-    hadoop = {f"spark.hadoop.{name}": value for name, value in s3.settings(one.extra["proxy"].port).items()}
-    session = spark(one, {**FENCE, **{name.removeprefix("spark.hadoop."): value for name, value in hadoop.items()}})
+    session = spark(one, {**FENCE, **s3.settings(one.extra["proxy"].port)})
     (tmp_path / "in").mkdir()
 
     def run(name: str, line: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 from obstore import put
 
 from testkit import observer, s3
+from testkit.command import confs
 from testkit.hosts import SERVER, Host, hosts, why_not
 from tests.spark import quick
 from understudy.s3.client import Prefix
@@ -53,8 +54,7 @@ class Machines:
         self._bucket = Prefix(s3.BUCKET, "", settings, PATIENCE, retries=0, patience=PATIENCE)
 
     def confs(self, host: str) -> list[str]:
-        told = {f"spark.hadoop.{name}": value for name, value in s3.settings(self.port, host).items()}
-        return [word for name, value in told.items() for word in ("--conf", f"{name}={value}")]
+        return confs(s3.spark_settings(self.port, host))
 
     def start(self, host: Host) -> None:
         words = ["--profile", "fast", "--cluster-id", "flights", "--ha", "s3", "--ha-address", f"{PLACE}/ha"]

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from testkit import s3
+from testkit.command import confs
 from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.cli.main import app
 from understudy.errors import IdentityConflict
@@ -25,15 +26,14 @@ class Moved:
     def __init__(self, home: Path, port: int) -> None:
         # the same place from wherever a replica runs: services that share no disk ask for that
         self.replicas = Replicas(home, SCRIPT.replace('"checkpoint")', f'"{home}/checkpoint")'))
-        told = {f"spark.hadoop.{name}": value for name, value in s3.settings(port).items()}
-        self.confs = [word for name, value in told.items() for word in ("--conf", f"{name}={value}")]
+        self.confs = confs(s3.spark_settings(port))
         self.bucket = ["--ha", "s3", "--ha-address", f"s3a://{s3.BUCKET}/ha"]
         self.directory = ["--ha-dir", str(home / "ha")]
 
     def run(self, place: list[str]) -> None:
         """One replica leads until every line is in the sink, and ends."""
-        confs = self.confs if place is self.bucket else []
-        process = self.replicas.start("--cluster-id", "flights", *place, *confs)
+        store = self.confs if place is self.bucket else []
+        process = self.replicas.start("--cluster-id", "flights", *place, *store)
         self.replicas.feed()
         self.replicas.wait_for("every line", lambda: everything_once(self.replicas))
         process.send_signal(signal.SIGTERM)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from testkit import s3
+from testkit.command import confs
 from tests.spark.replicas import Replicas
 from tests.spark.test_savepoints import SCRIPT, feed, savepoints, wait_for_rows
 
@@ -32,16 +33,11 @@ def replicas(tmp_path: Path) -> Iterator[Replicas]:
     made.stop()
 
 
-def conf(port: int) -> list[str]:
-    settings = {f"spark.hadoop.{name}": value for name, value in s3.settings(port).items()}
-    return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-
-
 def start(replicas: Replicas, port: int, cluster: str, checkpoints: str, *options: str) -> None:
     replicas.start(
         *("--cluster-id", cluster, "--ha-storage", f"{BUCKET}/ha", "--checkpoints", f"{BUCKET}/{checkpoints}"),
         *("--conf", f"spark.driver.extraClassPath={s3.s3a_jars()}/*"),
-        *conf(port),
+        *confs(s3.spark_settings(port)),
         *options,
     )
 
@@ -65,7 +61,7 @@ def test_a_savepoint_in_a_bucket_is_copied_by_the_store_proven_forked_and_dispos
 
     feed(replicas, [0, 1, 100])
     wait_for_rows(replicas, {0, 1, 2, 100}, 7)
-    fork = ("fork", "--from", "1", "--from-cluster", "job", "--cluster-id", "copy", *conf(bucket))
+    fork = ("fork", "--from", "1", "--from-cluster", "job", "--cluster-id", "copy", *confs(s3.spark_settings(bucket)))
     code, made = replicas.ask(*fork, "--checkpoints", f"{BUCKET}/copies")
     assert code == 0, made
     store = replicas.home / "s3" / s3.BUCKET
@@ -76,6 +72,6 @@ def test_a_savepoint_in_a_bucket_is_copied_by_the_store_proven_forked_and_dispos
     wait_for_rows(replicas, {100}, 3, out="other")
     assert replicas.rows("other-plain") == replicas.rows("out-plain") - before == Counter(["0", "1", "100"])
 
-    code, said = replicas.ask("dispose", "1", "--cluster-id", "job", *conf(bucket))
+    code, said = replicas.ask("dispose", "1", "--cluster-id", "job", *confs(s3.spark_settings(bucket)))
     assert code == 0, said
     assert not [each for each in (store / "ha" / "savepoints").rglob("*") if each.is_file()]

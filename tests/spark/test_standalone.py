@@ -14,6 +14,7 @@ import pyspark
 import pytest
 
 from testkit import s3
+from testkit.command import confs
 from testkit.ports import ports
 from tests.spark.replicas import SCRIPT, Replicas, everything_once
 from understudy.environment import find_java
@@ -71,10 +72,8 @@ def test_a_standby_rehearses_on_executors_of_its_own_and_takes_over(tmp_path: Pa
         "spark.executor.extraClassPath": classes,
     }
     with s3.server(tmp_path) as port:
-        settings |= {f"spark.hadoop.{name}": value for name, value in s3.settings(port).items()}
-        options = ["--scratch", f"s3a://{s3.BUCKET}/scratch"]
-        for name, value in settings.items():
-            options += ["--conf", f"{name}={value}"]
+        settings |= s3.spark_settings(port)
+        options = ["--scratch", f"s3a://{s3.BUCKET}/scratch", *confs(settings)]
         script = SCRIPT.replace('"checkpoint"', f'"s3a://{s3.BUCKET}/checkpoint"')
         replicas = Replicas(home, script)
         try:
