@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from testkit import s3
-from tests.spark.fence_env import SPARK_OPTIONS, Driver, class_path, driver
+from tests.spark.fence_env import SPARK_OPTIONS, Driver, class_path, driver, refusal
 
 
 @contextmanager
@@ -30,3 +32,18 @@ def s3a_driver(directory: Path) -> Iterator[Driver]:
         for name, value in s3.settings(proxy.port).items():
             made.conf.set(name, value)
         yield made
+
+
+def closes(out: Any) -> str:
+    """Why a file could not be closed; empty if it was."""
+    try:
+        out.close()
+    except Py4JJavaError as error:
+        return refusal(error)
+    return ""
+
+
+def names(one: Driver, manager: Any, path: str) -> list[str]:
+    """Of the files that a checkpoint's manager lists below ``path``."""
+    every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
+    return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))

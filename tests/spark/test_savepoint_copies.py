@@ -13,7 +13,8 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit import s3
-from tests.spark.fence_env import SPARK_OPTIONS, Driver, class_path, driver
+from tests.spark.fence_env import Driver
+from tests.spark.s3a_driver import s3a_driver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -24,15 +25,7 @@ FILES = ["metadata", *(f"{log}/{batch}" for log in ("offsets", "commits") for ba
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    directory = tmp_path_factory.mktemp("copies")
-    with (
-        s3.server(directory) as port,
-        s3.S3Proxy(port).running() as proxy,
-        driver(directory, classes=class_path(f"{s3.s3a_jars()}/*"), options=SPARK_OPTIONS) as made,
-    ):
-        made.extra.update(proxy=proxy, data=directory / "s3" / s3.BUCKET)
-        for name, value in s3.settings(proxy.port).items():
-            made.conf.set(name, value)
+    with s3a_driver(tmp_path_factory.mktemp("copies")) as made:
         yield made
 
 

@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from testkit import s3
-from tests.doubles.pages import OPEN, STANDBY, token
 from tests.spark.fence_env import EXISTS, Driver
-from tests.spark.s3a_driver import s3a_driver
-from tests.spark.test_fence_s3a import closes, names
+from tests.spark.s3a_driver import closes, names
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with s3a_driver(tmp_path_factory.mktemp("s3a")) as made:
-        yield made
-
-
-@pytest.fixture
-def one(shared: Driver) -> Iterator[Driver]:
-    shared.gate.write(OPEN, token(5, 1))
-    yield shared
-    shared.extra["proxy"].rule = lambda line: "pass"
-    shared.gate.write(STANDBY)
-
-
-@pytest.fixture
-def root() -> str:
-    return f"s3a://{s3.BUCKET}/{uuid.uuid4()}"
 
 
 def content(one: Driver, manager: Any, path: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,30 +14,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit import s3
-from tests.doubles.pages import CLOSED, OPEN, STANDBY, token
+from tests.doubles.pages import CLOSED, OPEN, token
 from tests.spark.fence_env import EXISTS, FENCE, LOST, Driver, refusal, spark
-from tests.spark.s3a_driver import s3a_driver
+from tests.spark.s3a_driver import closes, names
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with s3a_driver(tmp_path_factory.mktemp("s3a")) as made:
-        yield made
-
-
-@pytest.fixture
-def one(shared: Driver) -> Iterator[Driver]:
-    shared.gate.write(OPEN, token(5, 1))
-    yield shared
-    shared.extra["proxy"].rule = lambda line: "pass"
-    shared.gate.write(STANDBY)
-
-
-@pytest.fixture
-def root() -> str:
-    return f"s3a://{s3.BUCKET}/{uuid.uuid4()}"
 
 
 def stored(one: Driver, path: str) -> Path:
@@ -57,19 +38,6 @@ def seize(one: Driver, root: str, number: int) -> None:
     out.write(bytearray(json.dumps(claim).encode()))
     out.close()
     assert json.loads(path.read_text())["token"] == number
-
-
-def closes(out: Any) -> str:
-    try:
-        out.close()
-    except Py4JJavaError as error:
-        return refusal(error)
-    return ""
-
-
-def names(one: Driver, manager: Any, path: str) -> list[str]:
-    every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
-    return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))
 
 
 def test_of_sixteen_writers_of_one_entry_exactly_one_wins(one: Driver, root: str) -> None:
