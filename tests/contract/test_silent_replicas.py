@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from tests.contract.backends import Backend
-from understudy.clock import BootClock
+from tests.doubles.clocks import Hands
 from understudy.documents.model import DocumentStore
 from understudy.events import Log
 from understudy.ha.generation import Generation
@@ -20,16 +20,6 @@ from understudy.supervisor.membership import Membership
 from understudy.supervisor.silence import BEAT_EVERY, LOOK_EVERY, NOT_COUNTED_AFTER, REMOVED_AFTER
 
 REHEARSED = RehearsalReport("", rehearsed=True, how="live", rounds=1, seconds=1.0)
-
-
-class Hands(BootClock):
-    """A clock that a test sets by hand, in seconds."""
-
-    def __init__(self, at: float) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        return self.at
 
 
 @dataclass(eq=False)

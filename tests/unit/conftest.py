@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.clocks import Hands
+from tests.doubles.clocks import Hands
 from understudy.supervisor.health import FenceCounts, Health
 
 

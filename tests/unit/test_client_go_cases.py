@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.clocks import Hands
+from tests.doubles.clocks import Hands
 from tests.unit.election_builders import TIMINGS, Lock, Replica, document, leader, leading, ready
 from understudy.config.timings import Timings
 from understudy.documents.kubernetes import KubernetesDocumentStore, LeaseShape

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles.clocks import Hands
 from tests.doubles.pages import counters
-from tests.unit.clocks import Hands
 from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN, FenceCounts, Health
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.doubles.clocks import Hands
 from tests.doubles.pages import counters
-from tests.unit.clocks import Hands
 from understudy.errors import EnvironmentProblem
 from understudy.protocol.messages import RehearsalReport
 from understudy.supervisor.bounded import BoundedConnections

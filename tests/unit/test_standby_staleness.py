@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.clocks import Hands
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
-from tests.unit.clocks import Hands
 from understudy.driver.stale_snapshot import stale_reason
 from understudy.events import Log
 from understudy.ha.generation import Generation
