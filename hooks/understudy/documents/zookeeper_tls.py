@@ -1,8 +1,8 @@
 """TLS to an ensemble of ZooKeeper: connections, the files that they need, and why no server is reached.
 
-kazoo's own connections leave the socket of a handshake that failed to the garbage collector, trust what the machine trusts besides ``ca``, and
-leave a certificate without its key out. kazoo tells of a refusal as of any connection that breaks, and tries again for ever. So once a first request has not been answered, each server is
-looked at without kazoo: what it says to a word, and what its TLS says.
+kazoo's own connections leave the socket of a handshake that failed to the garbage collector, trust what the machine trusts besides
+``ca``, and leave a certificate without its key out. kazoo tells of a refusal as of any connection that breaks, and tries again for
+ever. So once a first request has not been answered, each server is looked at without kazoo: what it says to a word, and what its TLS says.
 """
 
 from __future__ import annotations

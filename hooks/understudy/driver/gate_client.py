@@ -52,7 +52,8 @@ class GateClient:
 
     ``held`` is where the script waits, as ``file:line``, or empty. ``on_held`` is called with it when a thread begins to wait, and
     with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script that ends without
-    one never wrote anything. ``rehearsed``: threads whose code is no part of the job, and never waits here. ``check`` gets the object whose method is about to write, at the open gate.
+    one never wrote anything. ``rehearsed``: threads whose code is no part of the job, and never waits here. ``check`` gets the object
+    whose method is about to write, at the open gate.
     """
 
     def __init__(

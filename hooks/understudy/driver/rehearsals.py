@@ -226,7 +226,8 @@ class Rehearsals:
             RehearsalReport(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
         )
 
-    def _report_held(self, stale: str = "", rounds: int = 0, seconds: float = 0.0) -> None:
+    def _report_held(self, stale: str = "") -> None:
+        rounds, seconds = self._stand_in.played
         self._send(
             RehearsalReport(
                 self._held,
@@ -239,15 +240,15 @@ class Rehearsals:
             )
         )
 
-    def _report_stand_in(self, rounds: int, seconds: float) -> None:
+    def _report_stand_in(self) -> None:
         if self._held and not self._queries:
-            self._report_held(self.inputs.changed(), rounds, seconds)
+            self._report_held(self.inputs.changed())
 
     def _watch_inputs(self) -> None:
         """A script that is held before it declares a query is not rehearsed, and becomes stale all the same."""
         while not self._cancelled.wait(self._policy.every) and not self._queries:
             if stale := self.inputs.changed():
-                self._report_held(stale, *self._stand_in.played)
+                self._report_held(stale)
 
     def _round(self, pauses: int) -> RoundResult | Interrupted:
         """One round of every query. It counts only if rehearsals were neither paused, beyond ``pauses``, nor cancelled."""

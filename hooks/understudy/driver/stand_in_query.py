@@ -20,11 +20,12 @@ class _BrokenOff(Exception):
 class StandInQuery:
     """Rounds of the query in a thread of its own, as often and with such pauses as for queries of the script.
 
-    ``end`` is final, and comes with the grant or with the script's first query. ``report`` gets the number of rounds and the seconds of
-    the last one, which ``played`` keeps. A session in which it cannot run (its executors are elsewhere and scratch is on this disk) is left alone.
+    ``end`` is final, and comes with the grant or with the script's first query. ``played``: how many rounds, and the seconds of the last one;
+    ``report`` is called after each. A session in which it cannot run (its executors are elsewhere and scratch is on this disk) is
+    left alone.
     """
 
-    def __init__(self, policy: Policy, scratch: str, report: Callable[[int, float], None]) -> None:
+    def __init__(self, policy: Policy, scratch: str, report: Callable[[], None]) -> None:
         self._policy = policy
         self._scratch = scratch
         self._report = report
@@ -38,8 +39,9 @@ class StandInQuery:
 
     def begin(self) -> None:
         """Does nothing where it runs already, has ended, or where the script has no session yet."""
-        session = SparkSession.getActiveSession()
-        if self._policy.off or session is None or self._thread is not None or self._ended.is_set():
+        if self._policy.off or self._thread is not None or self._ended.is_set():
+            return
+        if (session := SparkSession.getActiveSession()) is None:
             return
         self._thread = threading.Thread(target=self._run, args=(session,), name="stand-in-query", daemon=True)
         self._thread.start()
@@ -62,8 +64,9 @@ class StandInQuery:
             threading.Thread(target=rehearsal.close, daemon=True).start()
 
     def _run(self, session: SparkSession) -> None:
-        rounds = 0
-        while rounds < self._policy.rounds and not self._ended.wait(max(0.0, self._paused_until - time.monotonic())):
+        while self.played[0] < self._policy.rounds and not self._ended.wait(
+            max(0.0, self._paused_until - time.monotonic())
+        ):
             began = time.monotonic()
             try:
                 self._round(session)
@@ -71,10 +74,9 @@ class StandInQuery:
                 if self._broken_off:
                     continue
                 break  # it cannot run here
-            seconds, rounds = time.monotonic() - began, rounds + 1
-            self.played = rounds, seconds
-            self._report(rounds, seconds)
-            if pause := pause_after(self._policy, rounds, seconds, failed=False, budget_pause=0.0, jitter=1.0):
+            self.played = self.played[0] + 1, time.monotonic() - began
+            self._report()
+            if pause := pause_after(self._policy, *self.played, failed=False, budget_pause=0.0, jitter=1.0):
                 session._jvm.java.lang.System.gc()  # type: ignore[union-attr]  # noqa: SLF001 - a takeover is no moment for it
                 self._ended.wait(pause)
         self._close()

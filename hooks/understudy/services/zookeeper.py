@@ -75,7 +75,8 @@ async def _prove(connection: ZooKeeperConnection) -> None:
             raise AccessDenied(
                 f"Kerberos does not let us in, at {address.kerberos}/HOST",
                 where="--ha-address",
-                remedy="Look at klist: this user needs a ticket (kinit); the servers' principals are kerberos=SERVICE, a slash, and each host of the address",
+                remedy="Look at klist: this user needs a ticket (kinit); the servers' principals are kerberos=SERVICE, a slash, "
+                "and each host of the address",
             ) from error
         if isinstance(error, AuthFailedError | NoAuthError):
             raise AccessDenied(
