@@ -147,10 +147,5 @@ def kerberized(directory: Path, java: str, made: Kdc, service: str) -> Iterator[
         (home / "jaas.conf").write_text(
             f'Server {{ {module} useTicketCache=false keyTab="{keytab}" principal="{principal}@{REALM}"; }};\n'
         )
-        server = Server(1, home, port, java, (f"-Djava.security.krb5.conf={made.configuration}",))
-        server.start()
-        try:
-            server.alone()
+        with Server(1, home, port, java, (f"-Djava.security.krb5.conf={made.configuration}",)).alone():
             yield f"localhost:{port}"
-        finally:
-            server.kill()

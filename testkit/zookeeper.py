@@ -76,13 +76,19 @@ class Server:
             return told.partition(b"Mode: ")[2].partition(b"\n")[0].decode()
         return ""
 
-    def alone(self, within: float = 60) -> None:
-        """Wait until it serves, which is no ensemble."""
-        end = time.monotonic() + within
-        while self.state() != "standalone":
-            if time.monotonic() > end:
-                raise Missing(f"ZooKeeper did not start: {self.log()[-2000:]}")
-            time.sleep(0.1)
+    @contextmanager
+    def alone(self, within: float = 60) -> Iterator[None]:
+        """It serves, and is no ensemble. Raises ``Missing``."""
+        self.start()
+        try:
+            end = time.monotonic() + within
+            while self.state() != "standalone":
+                if time.monotonic() > end:
+                    raise Missing(f"ZooKeeper did not start: {self.log()[-2000:]}")
+                time.sleep(0.1)
+            yield
+        finally:
+            self.kill()
 
 
 @dataclass

@@ -94,9 +94,5 @@ def secure_server(directory: Path, java: str, authority: Authority, *, client: s
         )
         (home / "own.pem").write_text(own.key.read_text() + own.certificate.read_text())
         server = Server(1, home, plain, java)
-        server.start()
-        try:
-            server.alone()
+        with server.alone():
             yield SecureServer(server, f"localhost:{plain}", f"localhost:{tls}", tls)
-        finally:
-            server.kill()
