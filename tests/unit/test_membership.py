@@ -22,7 +22,7 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive, all_gone, boot_id, tombstone
-from understudy.protocol.messages import STAND_IN, RehearsalReport
+from understudy.protocol.messages import WARM_UP, RehearsalReport
 from understudy.supervisor.evidence import EvidenceWatch
 from understudy.supervisor.hosts import Host
 from understudy.supervisor.membership import Membership
@@ -117,8 +117,8 @@ def test_where_none_has_rehearsed_one_is_named_that_has_rehearsed_another_query_
         machine.kill("standby")
         await machine.start("held", "standby", rehearsed=False, since=10.0)
         assert await machine.roster.successor() is None
-        await machine.start("warm", "standby", rehearsed=False, since=10.0, how=STAND_IN)
-        await machine.start("led", "leader", rehearsed=False, since=10.0, how=STAND_IN)
+        await machine.start("warm", "standby", rehearsed=False, since=10.0, how=WARM_UP)
+        await machine.start("led", "leader", rehearsed=False, since=10.0, how=WARM_UP)
         assert await machine.roster.successor() == "warm"
         await machine.start("ready", "standby", rehearsed=True, since=10.0)
         assert await machine.roster.successor() == "ready"

@@ -24,8 +24,8 @@ from understudy.driver.rehearsal_schedule import (
     pause_after,
 )
 from understudy.driver.rehearsed_code import BatchFunctions
-from understudy.driver.stand_in_query import StandInQuery
-from understudy.protocol.messages import STAND_IN, Message, RehearsalReport
+from understudy.driver.warm_up import WarmUp
+from understudy.protocol.messages import WARM_UP, Message, RehearsalReport
 
 if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
@@ -58,7 +58,7 @@ class Rehearsals:
         self._send = send
         self.functions = functions
         self.inputs = BatchInputs()
-        self._stand_in = StandInQuery(self._policy, scratch, self._report_stand_in)
+        self._warm_up = WarmUp(self._policy, scratch, self._report_warm_up)
         self._lock = threading.Lock()
         self._queries: list[PendingQuery] = []
         self._running: dict[int, Any] = {}  # by the query's index: its rehearsal in the JVM
@@ -76,7 +76,7 @@ class Rehearsals:
         self._watcher: threading.Thread | None = None
 
     def add(self, query: PendingQuery) -> None:
-        self._stand_in.end()
+        self._warm_up.end()
         with self._lock:
             self._queries.append(query)
             self._declared_at = time.monotonic()
@@ -100,7 +100,7 @@ class Rehearsals:
         if self._queries:
             return
         self._report_held()
-        self._stand_in.begin()
+        self._warm_up.begin()
         if self._watcher is None:
             self._watcher = threading.Thread(target=self._watch_inputs, name="batch-inputs", daemon=True)
             self._watcher.start()
@@ -123,7 +123,7 @@ class Rehearsals:
     def cancel(self) -> None:
         """Cancel at once and for good. Waits for nothing."""
         self._cancelled.set()
-        self._stand_in.end()
+        self._warm_up.end()
         self._wake.set()
         self._added.set()
         with self._lock:
@@ -142,7 +142,7 @@ class Rehearsals:
             running = list(self._running.values()) if self._round_runs else []
             if self._round_runs:
                 self._running = {}
-        self._stand_in.pause(seconds)
+        self._warm_up.pause(seconds)
         for rehearsal in running:
             threading.Thread(target=rehearsal.close, daemon=True).start()
 
@@ -227,12 +227,12 @@ class Rehearsals:
         )
 
     def _report_held(self, stale: str = "") -> None:
-        rounds, seconds = self._stand_in.played
+        rounds, seconds = self._warm_up.played
         self._send(
             RehearsalReport(
                 self._held,
                 rehearsed=False,
-                how=STAND_IN if rounds else "",
+                how=WARM_UP if rounds else "",
                 rounds=rounds,
                 seconds=seconds,
                 reason=f"held at {self._held}, not rehearsed",
@@ -240,7 +240,7 @@ class Rehearsals:
             )
         )
 
-    def _report_stand_in(self) -> None:
+    def _report_warm_up(self) -> None:
         if self._held and not self._queries:
             self._report_held(self.inputs.changed())
 

@@ -14,7 +14,7 @@ from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.replicas import Replica, ReplicaStore, running_queries
 from understudy.processes import boot_id
-from understudy.protocol.messages import STAND_IN, RehearsalReport
+from understudy.protocol.messages import WARM_UP, RehearsalReport
 from understudy.redaction import presentable
 from understudy.supervisor.hosts import Host
 from understudy.supervisor.silence import BEAT_EVERY, NOT_COUNTED_AFTER, REMOVED_AFTER, Silence
@@ -139,7 +139,7 @@ class Membership:
         with suppress(UnderstudyError):
             living = await self._living()
             ready = [each for each in living if each.rehearsed] or [
-                each for each in living if each.how == STAND_IN and each.role == "standby"
+                each for each in living if each.how == WARM_UP and each.role == "standby"
             ]
             if ready:
                 return _best(ready).holder

@@ -20,7 +20,7 @@ CONNECTORS = Path(__file__).resolve().parents[3] / "build" / "connectors"
 ONCE = "exactly once"
 REPEATED = "at least once"
 #: The rehearsal of a script that is held before it declares a query: of a query that is none of its own.
-STAND_IN = "stand-in"
+WARM_UP = "warm-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ EXHIBITS = (
         "SQL views over a stream, CREATE TABLE and INSERT before it",
         {"expensive": files("out/expensive")},
         {"checkpoints/expensive": 1},
-        how=STAND_IN,
+        how=WARM_UP,
     ),
     _one(
         "kafka_windows",

@@ -6,7 +6,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from tests.spark.zoo.exhibits import EXHIBITS, STAND_IN, Exhibit
+from tests.spark.zoo.exhibits import EXHIBITS, WARM_UP, Exhibit
 from tests.spark.zoo.report import PLACE, Report
 from tests.spark.zoo.trial import Outcome
 
@@ -32,7 +32,7 @@ def _line(exhibit: Exhibit, outcome: Outcome) -> str:
     numbers = (len(outcome.kills), outcome.rows, outcome.lost, outcome.repeated)
     kills, *rows = (str(number) if ran else "–" for number in numbers)
     rehearsed = outcome.how
-    if outcome.how == STAND_IN:
+    if outcome.how == WARM_UP:
         rehearsed = f"no, but a query of ours: held at `{outcome.held}`"
     rehearsed = rehearsed or (f"no: held at `{outcome.held}`" if outcome.held else "not asked: it ends by itself")
     if not ran:

@@ -25,7 +25,7 @@ from testkit.deployment import MARK, Deployment, Replica, kill_marked
 from testkit.tails import FenceLog
 from tests.spark import kafka, quick
 from tests.spark.in_force import unfenced
-from tests.spark.zoo.exhibits import CONNECTORS, STAND_IN, Exhibit
+from tests.spark.zoo.exhibits import CONNECTORS, WARM_UP, Exhibit
 from tests.spark.zoo.feeds import feed, messages
 from tests.spark.zoo.sinks import Rows
 
@@ -248,7 +248,7 @@ class Trial:
         waits = [each for each in self._standings() if each.role == "standby"]
         if not self.exhibit.how:
             return [each for each in waits if each.held]
-        return [each for each in waits if each.rounds >= 2 and (each.rehearsed or each.how == STAND_IN)]
+        return [each for each in waits if each.rounds >= 2 and (each.rehearsed or each.how == WARM_UP)]
 
     def _finished(self) -> bool:
         entries: dict[str, Any] = self._job().get("entries", {})

@@ -19,8 +19,8 @@ import org.apache.spark.sql.classic.SparkSession;
  * <p>It reads rows that are made up and writes below scratch. What is special to the script's own
  * queries, their sources and their checkpoints above all, is not rehearsed by it.
  */
-public final class StandInQuery {
-  private StandInQuery() {}
+public final class WarmUpQuery {
+  private WarmUpQuery() {}
 
   /**
    * Prepares rehearsals of it; runs nothing yet.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.rehearsal_stage import contents
 from tests.spark.rig import Rig
-from understudy.protocol.messages import STAND_IN, Ended, PauseRehearsals, RehearsalReport
+from understudy.protocol.messages import WARM_UP, Ended, PauseRehearsals, RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43, pytest.mark.slow]
 
@@ -42,8 +42,8 @@ while not Path("enough").exists():
 """
 
 
-def stand_in(rig: Rig) -> RehearsalReport:
-    while (said := rig.wait_for(RehearsalReport)).how != STAND_IN:
+def warm_up(rig: Rig) -> RehearsalReport:
+    while (said := rig.wait_for(RehearsalReport)).how != WARM_UP:
         assert (said.rehearsed, said.rounds) == (False, 0)
     return said
 
@@ -51,7 +51,7 @@ def stand_in(rig: Rig) -> RehearsalReport:
 def ended(rig: Rig) -> None:
     """The leader rehearses nothing any more, and what was written for it is gone while the script runs on."""
     give_up = time.monotonic() + 60
-    while list(rig.scratch.glob("stand-in*")):
+    while list(rig.scratch.glob("warm-up*")):
         assert time.monotonic() < give_up, contents(rig.scratch)
         time.sleep(0.1)
     (rig.home / "enough").touch()
@@ -60,7 +60,7 @@ def ended(rig: Rig) -> None:
 
 def test_it_is_rehearsed_and_leaves_no_trace(tmp_path: Path) -> None:
     with Rig(tmp_path, SCRIPT, rehearse="live", rounds=3, submit=["--conf", "spark.sql.shuffle.partitions=5"]) as rig:
-        assert [stand_in(rig).rounds for _ in range(3)] == [1, 2, 3]
+        assert [warm_up(rig).rounds for _ in range(3)] == [1, 2, 3]
         said = rig.said[-1]
         assert isinstance(said, RehearsalReport)
         assert (said.rehearsed, said.queries, said.reason) == (False, 0, f"held at {said.held}, not rehearsed")
@@ -72,19 +72,19 @@ def test_it_is_rehearsed_and_leaves_no_trace(tmp_path: Path) -> None:
         assert told.count("<settings 5>") == 2
         assert "<queries 0 views 0>" in told
         assert told.count("<started") == told.count("<started mine>") == 1
-        assert list(rig.scratch.glob("stand-in*")) == []
+        assert list(rig.scratch.glob("warm-up*")) == []
 
 
 @pytest.mark.long
 def test_it_is_broken_off_by_a_takeover_that_is_about_to_come_and_goes_on_afterwards(tmp_path: Path) -> None:
     with Rig(tmp_path, SCRIPT, rehearse="live", rounds=1000) as rig:
-        before = stand_in(rig).rounds
+        before = warm_up(rig).rounds
         rig.say(PauseRehearsals(20.0))
         time.sleep(2.0)
         told = len(rig.said)
         time.sleep(8.0)  # a round takes less, and the pause between two of them is at most five seconds
         assert len(rig.said) == told
-        assert stand_in(rig).rounds > before
+        assert warm_up(rig).rounds > before
         rig.lead()
         rig.until(rig.output, "<rows [0, 1, 2]>")
         ended(rig)
@@ -96,4 +96,4 @@ def test_none_where_rehearsals_are_off(tmp_path: Path) -> None:
         assert rig.wait_for(RehearsalReport).reason.endswith("not rehearsed")
         time.sleep(5.0)
         assert {said.how for said in rig.said if isinstance(said, RehearsalReport)} == {""}
-        assert list(rig.scratch.glob("stand-in*")) == []
+        assert list(rig.scratch.glob("warm-up*")) == []

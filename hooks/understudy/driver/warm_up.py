@@ -17,7 +17,7 @@ class _BrokenOff(Exception):
     """The round is not begun: rehearsals were paused, or have ended."""
 
 
-class StandInQuery:
+class WarmUp:
     """Rounds of the query in a thread of its own, as often and with such pauses as for queries of the script.
 
     ``end`` is final, and comes with the grant or with the script's first query. ``played``: how many rounds, and the seconds of the last one;
@@ -43,7 +43,7 @@ class StandInQuery:
             return
         if (session := SparkSession.getActiveSession()) is None:
             return
-        self._thread = threading.Thread(target=self._run, args=(session,), name="stand-in-query", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(session,), name="warm-up", daemon=True)
         self._thread.start()
 
     def pause(self, seconds: float) -> None:
@@ -100,5 +100,5 @@ class StandInQuery:
         jvm: Any = session._jvm  # noqa: SLF001
         self._made += 1
         settings = SessionSnapshot.of(session).java_conf
-        made = jvm.dev.understudy.rehearsal.StandInQuery
-        return made.rehearsal(session._jsparkSession, settings, f"{self._scratch}/stand-in.{self._made}")  # noqa: SLF001
+        made = jvm.dev.understudy.rehearsal.WarmUpQuery
+        return made.rehearsal(session._jsparkSession, settings, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001
