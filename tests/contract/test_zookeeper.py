@@ -86,14 +86,14 @@ def test_a_znode_that_was_deleted_and_made_again_is_another_one(backend: ZooKeep
 
 
 def test_a_read_shows_what_was_answered_by_another_server(backend: ZooKeeper) -> None:
-    """Without the sync a follower answers from what it has heard so far."""
+    """Without the sync a follower answers from what it has heard so far. The server that leads does nothing for a sync."""
 
     async def run() -> None:
-        hosts = [f"127.0.0.1:{each.client_port}" for each in backend.ensemble.servers]
-        stores = [ZooKeeperDocumentStore(backend.connection(each)) for each in hosts]
+        following = [each for each in backend.ensemble.servers if each is not backend.ensemble.leader]
+        stores = [ZooKeeperDocumentStore(backend.connection(f"127.0.0.1:{each.client_port}")) for each in following]
         document = written(await stores[0].create(NAME, Content({"n": "0"})))
         for n in range(150):
-            writer, reader = stores[n % 3], stores[(n + 1) % 3]
+            writer, reader = stores[n % 2], stores[(n + 1) % 2]
             document = written(await writer.replace(document, Content({"n": str(n)})))
             assert await reader.read(NAME) == document
 

@@ -1,9 +1,10 @@
 """Documents as znodes: ``<chroot>/<name>`` holds one, as ``record`` writes it.
 
 Compare-and-set is ZooKeeper's own on the version. A revision is ``czxid/version``, so a znode that was deleted and made again is another one.
-Every read is preceded by a ``sync`` on the same connection, so it shows every write that was answered before. ZooKeeper does not put a ``sync``
-to the vote: a server that has lost the others, and has not noticed yet, may show an old document. No decision rests on that, because each ends
-in a compare-and-set, which is voted on.
+Every read is preceded by a ``sync`` on the same connection, so a server that follows shows every write that was answered before. ZooKeeper does not
+put a ``sync`` to the vote, and the server that leads does nothing for it: it may not have applied yet what another server has answered (seen once in
+12,000 reads), and one that has lost the others, and has not noticed, may show an old document. No decision rests on that, because each ends in a
+compare-and-set, which is voted on.
 
 Znodes are persistent. An ephemeral one ends with a session, and a session also ends for a replica that is frozen or cut off: it would be evidence
 of nothing.
