@@ -5,7 +5,7 @@ The hosts are network namespaces of this machine (needs root). Each has a disk o
 are read lie in a directory that both hosts see.
 
 ``sigterm``, ``jvm``, ``driver``, ``supervisor``, ``tree``   of the leader's processes, as ``bench.failover`` kills them
-``host``   everything that runs on the leader's host, as when its power goes; it is back a second later
+``host``   everything that runs on the leader's host, as when its power goes; it is back after the takeover
 ``cut``    the leader's host has no network, and nothing says so; it is repaired after the takeover
 
 Kills come in random order at uniformly random moments, measured to the first new ``commits/N`` with input rows that the fence's log says
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import random
 import shutil
 import subprocess
@@ -44,6 +45,10 @@ from testkit.zookeeper import ensemble
 KINDS = ("sigterm", "jvm", "driver", "supervisor", "tree", "host", "cut")
 BACKENDS = ("s3", "zookeeper")
 
+#: Seconds after which a replica that has ended is started again, as in examples/understudy.service.
+BACK_IN_S = 2.0
+#: Seconds between two questions about the replicas: each is a process of its own, on the processors of the takeover.
+ASKED_EVERY_S = 3.0
 #: Seconds within which a host that was lost has a standby again.
 READY_S = 300.0
 
@@ -83,9 +88,9 @@ class HostsFlights(LocalFlights):
         return next(each for each in self.machines if pid in each.pids())
 
     def standings(self) -> list[documents.Standing]:
-        """As ``understudy status`` tells them, which is asked once a second."""
+        """As ``understudy status`` tells them."""
         at, found = self._looked
-        if time.monotonic() < at + 1:
+        if time.monotonic() < at + ASKED_EVERY_S:
             return found
         command = [*understudy(), "status", "--json", *self.services, *self.confs(SERVER)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
@@ -103,8 +108,12 @@ class HostsFlights(LocalFlights):
         before, victim = self._token(), self._found_leading()
         host, at = self.host(victim.supervisor.pid), time.time()
         if kind == "host":
+            self.deployment.back_in_s = math.inf
             host.kill()
-            return self.measure(kind, at, before, victim)
+            try:
+                return self.measure(kind, at, before, victim)
+            finally:
+                self.deployment.back_in_s = BACK_IN_S
         host.cut()
         try:
             return self.measure(kind, at, before, victim)
@@ -145,6 +154,7 @@ def replicated(backend: str, per_host: int, directory: Path) -> Iterator[HostsFl
             services=services,
             port=port,
         )
+        flights.deployment.back_in_s = BACK_IN_S
         flights.feed.per_second = CALM
         try:
             flights.start()
