@@ -87,7 +87,7 @@ DIRECTIONS: Mapping[str, tuple[Size, ...]] = {
         Size(str(each), Job(SCRIPT, _queries(1), ("--partitions", str(each)))) for each in (2, 20, 200)
     ),
     "queries": tuple(Size(str(each), Job(SCRIPT, _queries(each), ("--queries", str(each)))) for each in (1, 5, 20)),
-    "state": tuple(_remembers(str(each), each, "changelog") for each in (1, 100, 1000)),
+    "state": tuple(_remembers(str(each), each, "changelog") for each in (1, 100, 1000, 2000)),
     "provider": tuple(_remembers(each, 100, each) for each in PROVIDERS),
     "age": tuple(
         Size(str(each), Job(SCRIPT, _queries(1), ("--keeps-nothing",)), age=each) for each in (10, 1_000, 100_000)

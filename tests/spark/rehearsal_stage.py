@@ -51,6 +51,8 @@ def log_configuration() -> Path:
     path = Path(tempfile.mkdtemp(prefix="rehearsal-log-")) / "log4j2.properties"
     path.write_text(f"""
         rootLogger.level = warn
+        logger.ours.name = dev.understudy.rehearsal.WarmState
+        logger.ours.level = info
         rootLogger.appenderRef.file.ref = file
         appender.file.type = File
         appender.file.name = file
@@ -62,7 +64,7 @@ def log_configuration() -> Path:
 
 
 def logged(spark: SparkSession) -> str:
-    """All that the JVM has logged so far, at WARN and above. Asked of the JVM, which outlives a module's session."""
+    """All that the JVM has logged so far, at WARN and above, and what it says of loaded state. Asked of the JVM, which outlives a module's session."""
     configuration = jvm(spark).java.lang.System.getProperty("log4j2.configurationFile")
     return Path(configuration).with_name("log").read_text()
 

@@ -18,6 +18,7 @@ from understudy.errors import SettingsError
 SECONDS = Unit("seconds", "s")
 ROUNDS = Unit("rounds")
 ROWS_PER_HOUR = Unit("rows per hour")
+BYTES = Unit("bytes")
 BYTES_PER_HOUR = Unit("bytes per hour")
 PODS = Unit("pods")
 FAILURES = Unit("failures")
@@ -213,6 +214,15 @@ class Rehearsal(Group):
             bundle=_KEY,
         ),
     ] = 2_000_000_000
+    state: Annotated[
+        int,
+        Declared(
+            "Bytes of its queries' state that a standby keeps loaded, in memory or on its disk; with 0, or for more, a takeover loads the state.",
+            unit=BYTES,
+            at_least=0,
+            bundle=_KEY,
+        ),
+    ] = 4_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,9 @@ def assemble(
     budget = ReadBudget(plan.rows, plan.bytes)
     threads = RehearsedThreads()
     functions = BatchFunctions(threads, lambda text: send(Advice(text)), every=plan.user_code)
-    rehearsals = Rehearsals(plan.mode, plan.rounds, plan.every, spec.scratch, budget, send, functions)
+    rehearsals = Rehearsals(
+        plan.mode, plan.rounds, plan.every, spec.scratch, budget, send, functions, state_bytes=plan.state
+    )
     gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer, threads)
     return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
 

@@ -38,7 +38,8 @@ class _PausedMeanwhile(Exception):
 class Rehearsals:
     """Owns the rehearsal thread of one driver. ``cancel`` is final: nothing is rehearsed after a grant. ``pause`` is not.
 
-    ``mode`` is live, synthetic, plan or off; ``scratch`` a directory for what rehearsals write.
+    ``mode`` is live, synthetic, plan or off; ``scratch`` a directory for what rehearsals write. Between rounds each query keeps up to
+    ``state_bytes`` of its state loaded.
     """
 
     def __init__(
@@ -50,12 +51,15 @@ class Rehearsals:
         budget: ReadBudget,
         send: Callable[[Message], None],
         functions: BatchFunctions,
+        *,
+        state_bytes: int,
     ) -> None:
         self._mode = mode
         self._policy = Policy(rounds, every, off=mode == "off")
         self._scratch = scratch
         self._budget = budget
         self._send = send
+        self._state_bytes = state_bytes
         self.functions = functions
         self.inputs = BatchInputs()
         self._warm_up = WarmUp(self._policy, scratch, self._report_warm_up)
@@ -139,12 +143,13 @@ class Rehearsals:
         with self._lock:
             self._pauses += 1
             self._paused_until = time.monotonic() + seconds
-            running = list(self._running.values()) if self._round_runs else []
-            if self._round_runs:
+            known = list(self._running.values())
+            running = self._round_runs
+            if running:
                 self._running = {}
         self._warm_up.pause(seconds)
-        for rehearsal in running:
-            threading.Thread(target=rehearsal.close, daemon=True).start()
+        for rehearsal in known:
+            threading.Thread(target=rehearsal.close if running else rehearsal.sitOut, daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -282,7 +287,7 @@ class Rehearsals:
             rehearsal = self._running.get(index)
         if rehearsal is None:
             # what was broken off may still be clearing its own directory
-            rehearsal = self.made(query, query.checkpoint, f"q{index}.{pauses}")
+            rehearsal = self.made(query, query.checkpoint, f"q{index}.{pauses}").keepingState(self._state_bytes)
             if (function := self.functions.of(query.writer)) is not None:
                 rehearsal.calling(function)
             with self._lock:

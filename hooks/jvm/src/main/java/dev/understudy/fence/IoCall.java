@@ -4,6 +4,6 @@ import java.io.IOException;
 
 /** A call that may fail with an {@link IOException}. */
 @FunctionalInterface
-interface IoCall<T> {
+public interface IoCall<T> {
   T call() throws IOException;
 }

@@ -9,7 +9,7 @@ public final class Sneaky {
   private Sneaky() {}
 
   /** Returns what {@code call} returns. Raises what it raises, undeclared. */
-  static <T> T call(IoCall<T> call) {
+  public static <T> T call(IoCall<T> call) {
     try {
       return call.call();
     } catch (IOException e) {

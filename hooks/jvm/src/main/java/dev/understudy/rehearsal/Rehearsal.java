@@ -57,6 +57,7 @@ public final class Rehearsal {
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
   private BatchFunction function;
+  private WarmState state;
   private SparkSession session;
   private int rounds;
   private final AtomicLong bytesRead = new AtomicLong();
@@ -133,6 +134,22 @@ public final class Rehearsal {
   }
 
   /**
+   * Keeps the query's state loaded from the first round on, for its run at the grant: up to so many
+   * bytes. Before the first round.
+   */
+  public Rehearsal keepingState(long bytes) {
+    if (checkpointRoot != null && userSession.sparkContext().isLocal() && bytes > 0) {
+      state = WarmState.of(checkpointRoot, userSession, sqlConf, bytes);
+    }
+    return this;
+  }
+
+  /** The newest batch after which all of the query's state is loaded; -1 where none is. */
+  public long stateLoaded() {
+    return state == null ? -1 : state.loaded();
+  }
+
+  /**
    * One round, synchronously.
    *
    * @return {@code
@@ -176,12 +193,22 @@ public final class Rehearsal {
     return bytesRead.get();
   }
 
+  /** Between two rounds: follows the query's state no further for a while. */
+  public void sitOut() {
+    if (state != null) {
+      state.sitOut();
+    }
+  }
+
   /**
    * Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away
    * in the background.
    */
   public void cancel() {
     cancelled = true;
+    if (state != null) {
+      state.awaitStart();
+    }
     CompletableFuture<String> round = current;
     if (round != null) {
       round.completeExceptionally(new CancellationException("the rehearsal was cancelled"));
@@ -323,6 +350,9 @@ public final class Rehearsal {
     } finally {
       query.end();
       running = null;
+      if (state != null && past != null && overlay.batchCommitted() && !cancelled) {
+        state.learn(query.runId());
+      }
       query.clear();
     }
     query.requireSuccess(past);

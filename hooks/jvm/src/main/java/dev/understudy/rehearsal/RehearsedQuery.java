@@ -1,5 +1,6 @@
 package dev.understudy.rehearsal;
 
+import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
@@ -103,6 +104,10 @@ final class RehearsedQuery {
       throw new IllegalStateException(
           "the rehearsal's query does not stop; it is left to end by itself", e);
     }
+  }
+
+  UUID runId() {
+    return query.runId();
   }
 
   /** Clears what an ended query leaves in the JVM. */

@@ -216,7 +216,8 @@ record ReplayableBatch(
     }
   }
 
-  private static TreeSet<Long> numbers(FileSystem fs, Path directory) throws IOException {
+  /** The numbers of a log's entries. */
+  static TreeSet<Long> numbers(FileSystem fs, Path directory) throws IOException {
     TreeSet<Long> found = new TreeSet<>();
     for (FileStatus status : list(fs, directory)) {
       String name = status.getPath().getName();

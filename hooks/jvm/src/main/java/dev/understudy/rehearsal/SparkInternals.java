@@ -74,24 +74,37 @@ final class SparkInternals {
     throw unsupported(type, "constructor of " + values.length + " values", null);
   }
 
-  /** Calls a method without parameters. */
-  static Object call(Object owner, String name) {
+  /**
+   * Calls a method with as many parameters, also where Scala has mangled its name. One that is
+   * overloaded beyond that cannot be called.
+   */
+  static Object call(Object owner, String name, Object... values) {
     for (Class<?> at = owner.getClass(); at != null; at = at.getSuperclass()) {
-      try {
-        Method method = at.getDeclaredMethod(name);
-        method.setAccessible(true);
-        return method.invoke(owner);
-      } catch (NoSuchMethodException e) {
-        // the superclass may have it
-      } catch (IllegalAccessException e) {
-        throw unsupported(owner.getClass(), name, e);
-      } catch (InvocationTargetException e) {
-        throw e.getCause() instanceof RuntimeException cause
-            ? cause
-            : new IllegalStateException(e.getCause());
+      for (Method method : at.getDeclaredMethods()) {
+        if (is(name, method.getName()) && method.getParameterCount() == values.length) {
+          return call(owner, method, values);
+        }
       }
     }
     throw unsupported(owner.getClass(), name + "()", null);
+  }
+
+  private static Object call(Object owner, Method method, Object... values) {
+    try {
+      method.setAccessible(true);
+      return method.invoke(owner, values);
+    } catch (IllegalAccessException e) {
+      throw unsupported(owner.getClass(), method.getName(), e);
+    } catch (InvocationTargetException e) {
+      throw e.getCause() instanceof RuntimeException cause
+          ? cause
+          : new IllegalStateException(e.getCause());
+    }
+  }
+
+  /** Whether Scala has made this name of a member's. */
+  private static boolean is(String name, String made) {
+    return made.equals(name) || made.endsWith("$$" + name);
   }
 
   /** Whether this Spark line has such a field. */
@@ -116,7 +129,7 @@ final class SparkInternals {
   private static Field find(Class<?> owner, String name) {
     for (Class<?> at = owner; at != null; at = at.getSuperclass()) {
       for (Field field : at.getDeclaredFields()) {
-        if (field.getName().equals(name) || field.getName().endsWith("$$" + name)) {
+        if (is(name, field.getName())) {
           return field;
         }
       }

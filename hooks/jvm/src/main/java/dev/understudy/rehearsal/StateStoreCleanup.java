@@ -1,6 +1,5 @@
 package dev.understudy.rehearsal;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
@@ -11,9 +10,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStore$;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
 import scala.Option;
-import scala.collection.mutable.HashMap;
 import scala.collection.mutable.HashSet;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** What a query leaves in the JVM when it has ended, and Spark would clear away only later. */
 final class StateStoreCleanup {
@@ -40,29 +37,14 @@ final class StateStoreCleanup {
    */
   static void unloadStateStores(UUID run) throws InterruptedException {
     StateStore$ stores = StateStore$.MODULE$;
-    @SuppressWarnings("unchecked")
-    var loaded =
-        (HashMap<StateStoreProviderId, StateStoreProvider>)
-            SparkInternals.get(stores, "loadedProviders");
-    List<StateStoreProviderId> ours = new ArrayList<>();
-    synchronized (loaded) {
-      for (StateStoreProviderId id : CollectionConverters.asJava(loaded.keySet())) {
-        if (id.queryRunId().equals(run)) {
-          ours.add(id);
-        }
-      }
-    }
     List<String> marks =
         MARKS.keySet().stream().filter(name -> SparkInternals.has(stores, name)).sorted().toList();
-    for (StateStoreProviderId id : ours) {
+    for (StateStoreProviderId id : LoadedStores.of(run).keySet()) {
       for (String mark : marks) {
         take(stores, mark, id);
       }
       try {
-        Option<StateStoreProvider> provider;
-        synchronized (loaded) {
-          provider = loaded.remove(id);
-        }
+        Option<StateStoreProvider> provider = LoadedStores.remove(id);
         if (provider.isDefined()) {
           provider.get().close();
         }

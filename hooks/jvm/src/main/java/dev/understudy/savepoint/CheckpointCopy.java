@@ -1,6 +1,7 @@
 package dev.understudy.savepoint;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import dev.understudy.fence.Parallel;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;

@@ -1,4 +1,4 @@
-package dev.understudy.savepoint;
+package dev.understudy.fence;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -13,13 +13,13 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 
 /** Work on many files at the same time: on object stores a file costs mostly waiting. */
-final class Parallel {
+public final class Parallel {
   private static final int THREADS = 16;
 
   private Parallel() {}
 
   /** What is done with one file. */
-  interface Work<A, B> {
+  public interface Work<A, B> {
     B of(A file) throws IOException;
   }
 
@@ -30,12 +30,13 @@ final class Parallel {
    * @throws IOException what one of them threw, or that the time is over: what is under way then is
    *     interrupted and not waited for
    */
-  static <A, B> List<B> each(List<A> files, long withinMillis, Work<A, B> work) throws IOException {
+  public static <A, B> List<B> each(List<A> files, long withinMillis, Work<A, B> work)
+      throws IOException {
     ExecutorService threads =
         Executors.newFixedThreadPool(
             THREADS,
             task -> {
-              Thread thread = new Thread(task, "understudy-savepoint");
+              Thread thread = new Thread(task, "understudy-files");
               thread.setDaemon(true);
               return thread;
             });

@@ -1,0 +1,359 @@
+package dev.understudy.rehearsal;
+
+import dev.understudy.fence.CachingCheckpointFileSystem;
+import dev.understudy.fence.Parallel;
+import dev.understudy.fence.Sneaky;
+import java.io.IOException;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
+import org.apache.spark.sql.execution.streaming.state.StateStoreId;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The state of one query on a standby: loaded after the first rehearsal that used it, and followed
+ * as the leader commits, so that a takeover loads what is new and no more.
+ *
+ * <p>State is followed to committed batches only, whose state is not written again. Nothing else is
+ * trusted to be unchanged: a store is dropped, until the next rehearsal, where the checkpoint no
+ * longer knows of the batch that it was loaded up to (see {@link CommittedBatch}), and after any
+ * error; all of them where all queries together take more than they may. Then a takeover loads its
+ * state as Spark does.
+ *
+ * <p>Only where tasks run in this JVM. Not followed: providers other than Spark's two, and
+ * checkpoint format 2.
+ */
+final class WarmState {
+  private static final Logger LOG = LoggerFactory.getLogger(WarmState.class);
+  private static final Map<String, WarmState> BY_ROOT = new ConcurrentHashMap<>();
+
+  /**
+   * Between two looks at what the leader has committed: {@value #PAUSE_FACTOR} times as long as a
+   * look takes, within these limits. What a look costs is processors on a local disk, and waiting
+   * for answers in an object store, where it has to keep up.
+   */
+  private static final long PAUSE_MILLIS = 2_000;
+
+  private static final long LONGEST_PAUSE_MILLIS = 10_000;
+  private static final int PAUSE_FACTOR = 20;
+
+  /** How long nothing is read once a takeover is about to come. */
+  private static final long SIT_OUT_NANOS = TimeUnit.SECONDS.toNanos(30);
+
+  /** How long after the grant a query may be started that is handed its state. */
+  private static final long AWAITED_NANOS = TimeUnit.MINUTES.toNanos(5);
+
+  /** How much of the heap may be taken, where state is on it: a rehearsal takes as much again. */
+  private static final double SHARE_OF_HEAP = 0.2;
+
+  /** How often following may fail in a row until it is given up. */
+  private static final int FAILURES = 30;
+
+  /** A takeover waits as long, too: Spark would have to read the same, and more. */
+  private static final long PATIENCE_MILLIS = TimeUnit.MINUTES.toMillis(10);
+
+  private final Path root;
+  private final Configuration conf;
+  private final long limit;
+  private final Map<StateStoreId, WarmStore> stores = new ConcurrentHashMap<>();
+  private int failures;
+  private boolean begun;
+
+  /** Nothing more is loaded. Changed under this object's monitor. */
+  private volatile boolean over;
+
+  private volatile long quietUntil = System.nanoTime();
+  private volatile long awaitedUntil = Long.MAX_VALUE;
+
+  private WarmState(Path root, Configuration conf, long limit) {
+    this.root = root;
+    this.conf = conf;
+    this.limit = limit;
+  }
+
+  /**
+   * That of the query with this checkpoint.
+   *
+   * @param session the script's
+   * @param settings SQL settings of the query, besides the session's
+   * @param limit bytes that all queries of this JVM may take together
+   */
+  static WarmState of(String root, SparkSession session, Map<String, String> settings, long limit) {
+    Configuration conf = session.sessionState().newHadoopConf();
+    settings.forEach(conf::set);
+    conf.set(StreamExecution.RUN_ID_KEY(), UUID.randomUUID().toString());
+    Path path = new Path(root);
+    Path qualified = Sneaky.call(() -> path.getFileSystem(conf).makeQualified(path));
+    QueryStarts.watch(session, WarmState::started);
+    return BY_ROOT.computeIfAbsent(
+        qualified.toString(), name -> new WarmState(qualified, conf, limit));
+  }
+
+  /** The newest batch whose state is loaded, in all partitions; -1 where there is none. */
+  long loaded() {
+    return stores.values().stream()
+        .map(store -> store.seen)
+        .mapToLong(seen -> seen == null ? -1 : seen.number())
+        .min()
+        .orElse(-1);
+  }
+
+  /** The query with this checkpoint has been started: its run takes over what is loaded. */
+  private static void started(String root, UUID run) {
+    WarmState known = BY_ROOT.remove(root);
+    if (known != null && known.ends()) {
+      known.handOver(run);
+    }
+  }
+
+  /** Follows every store that a run of a rehearsal has loaded. Raises nothing. */
+  synchronized void learn(UUID run) {
+    quietUntil = System.nanoTime();
+    awaitedUntil = Long.MAX_VALUE;
+    if (over) {
+      return;
+    }
+    try {
+      for (StateStoreProvider rehearsed : LoadedStores.of(run).values()) {
+        StateStoreId there = rehearsed.stateStoreId();
+        StateStoreId id =
+            new StateStoreId(
+                new Path(root, "state").toString(),
+                there.operatorId(),
+                there.partitionId(),
+                there.storeName());
+        if (!stores.containsKey(id)) {
+          stores.put(id, WarmStores.of(rehearsed, id, conf));
+        }
+      }
+    } catch (Exception | LinkageError e) { // IOException too, which Scala does not declare
+      giveUp(e.getMessage());
+    }
+    if (!begun && !stores.isEmpty()) {
+      begun = true;
+      Thread thread = new Thread(this::run, "understudy-state");
+      thread.setDaemon(true);
+      thread.start();
+    }
+  }
+
+  /** Reads nothing for a while, or until the next rehearsal has ended. */
+  void sitOut() {
+    quietUntil = System.nanoTime() + SIT_OUT_NANOS;
+  }
+
+  /** As {@link #sitOut}, and if there is no other rehearsal, the query has to be started soon. */
+  void awaitStart() {
+    sitOut();
+    awaitedUntil = System.nanoTime() + AWAITED_NANOS;
+  }
+
+  private boolean quiet() {
+    return over || quietUntil - System.nanoTime() > 0;
+  }
+
+  /** Whether it was not over before. */
+  private synchronized boolean ends() {
+    boolean before = over;
+    over = true;
+    notifyAll();
+    return !before;
+  }
+
+  private void giveUp(String reason) {
+    if (ends()) {
+      LOG.warn("the state of {} is not kept loaded: {}", root, reason);
+    }
+  }
+
+  // ---- in a thread of its own
+
+  private void run() {
+    try {
+      long pause = PAUSE_MILLIS;
+      while (pauses(pause)) {
+        long began = System.nanoTime();
+        boolean local = quiet() || follow();
+        long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+        long longest = local ? LONGEST_PAUSE_MILLIS : PAUSE_MILLIS;
+        pause = Math.max(PAUSE_MILLIS, Math.min(longest, PAUSE_FACTOR * took));
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    } finally {
+      if (BY_ROOT.containsValue(this)) { // not handed over, which closes what is left by itself
+        ends();
+        close(stores.values());
+      }
+    }
+  }
+
+  /** Returns whether to go on. */
+  private synchronized boolean pauses(long millis) throws InterruptedException {
+    long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
+    while (!over && until - System.nanoTime() > 0) {
+      wait(1 + TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime()));
+    }
+    if (awaitedUntil != Long.MAX_VALUE && System.nanoTime() - awaitedUntil > 0) {
+      giveUp("the query was not started");
+    }
+    return !over;
+  }
+
+  /** Returns whether the checkpoint is on a local disk. */
+  private boolean follow() {
+    boolean local = true;
+    try {
+      FileSystem files = CachingCheckpointFileSystem.of(root, conf);
+      local = !(files instanceof CachingCheckpointFileSystem);
+      CommittedBatch batch = CommittedBatch.newest(files, root);
+      if (batch != null) {
+        Collection<CommittedBatch> there = known(files);
+        Parallel.each(
+            List.copyOf(stores.values()), PATIENCE_MILLIS, store -> bringUpTo(batch, store, there));
+        requireLimits();
+      }
+      failures = 0;
+    } catch (IOException | RuntimeException | LinkageError e) {
+      // the leader may have purged what was to be read; then there is something newer
+      if (++failures == FAILURES) {
+        giveUp(e.toString());
+      }
+    }
+    return local;
+  }
+
+  /** Those of the batches up to which stores are loaded that the checkpoint still knows of. */
+  private Collection<CommittedBatch> known(FileSystem files) throws IOException {
+    Map<CommittedBatch, Boolean> found = new HashMap<>();
+    for (WarmStore store : stores.values()) {
+      CommittedBatch seen = store.seen;
+      if (seen != null && !found.containsKey(seen)) {
+        found.put(seen, seen.isIn(files, root));
+      }
+    }
+    found.values().removeIf(there -> !there);
+    return found.keySet();
+  }
+
+  private Void bringUpTo(CommittedBatch batch, WarmStore store, Collection<CommittedBatch> there) {
+    store.lock.lock();
+    try {
+      if (quiet() || batch.equals(store.seen)) {
+        return null;
+      }
+      CommittedBatch before = store.seen;
+      store.seen = null;
+      boolean done = false;
+      try {
+        if (before == null || there.contains(before)) {
+          store.follow(batch.state());
+          store.measure();
+          store.seen = batch;
+          done = true;
+        }
+      } finally {
+        if (!done) {
+          stores.remove(store.id());
+          store.close();
+        }
+      }
+      return null;
+    } finally {
+      store.lock.unlock();
+    }
+  }
+
+  private void requireLimits() {
+    List<WarmStore> all =
+        BY_ROOT.values().stream().flatMap(each -> each.stores.values().stream()).toList();
+    long heap = Runtime.getRuntime().maxMemory();
+    if (bytes(all, true) > SHARE_OF_HEAP * heap) {
+      giveUp("state takes more than " + (int) (SHARE_OF_HEAP * 100) + " % of the driver's heap");
+    } else if (bytes(all, true) + bytes(all, false) > limit) {
+      giveUp("state takes more than the " + (limit >> 20) + " MB of --rehearse-state");
+    }
+  }
+
+  private static long bytes(List<WarmStore> stores, boolean onHeap) {
+    return stores.stream()
+        .filter(each -> each.onHeap() == onHeap)
+        .mapToLong(each -> each.measured)
+        .sum();
+  }
+
+  private void close(Collection<WarmStore> unused) {
+    for (WarmStore store : unused) {
+      store.lock.lock();
+      try {
+        store.seen = null;
+        store.close();
+      } catch (RuntimeException e) {
+        LOG.warn("{}: a store of its state is not closed: {}", root, e.toString());
+      } finally {
+        store.lock.unlock();
+      }
+    }
+    stores.clear();
+  }
+
+  // ---- at the grant, in the thread of the query
+
+  private void handOver(UUID run) {
+    Collection<WarmStore> left = ConcurrentHashMap.newKeySet();
+    left.addAll(stores.values());
+    int all = left.size();
+    try {
+      FileSystem files = CachingCheckpointFileSystem.of(root, conf);
+      CommittedBatch batch = CommittedBatch.newest(files, root);
+      if (batch == null) {
+        return;
+      }
+      Collection<CommittedBatch> there = known(files);
+      Parallel.each(
+          List.copyOf(left),
+          PATIENCE_MILLIS,
+          store -> handOver(store, batch, there, files, run) && left.remove(store));
+      LOG.info("{}: {} of {} stores of its state were loaded", root, all - left.size(), all);
+    } catch (IOException | RuntimeException | LinkageError e) {
+      LOG.warn("the state of {} is loaded again, not all of it was taken over: {}", root, e);
+    } finally {
+      Thread thread = new Thread(() -> close(left), "understudy-state-close");
+      thread.setDaemon(true);
+      thread.start();
+    }
+  }
+
+  /** Waits for one that is being loaded just now: Spark would begin once more. */
+  private boolean handOver(
+      WarmStore store,
+      CommittedBatch batch,
+      Collection<CommittedBatch> there,
+      FileSystem files,
+      UUID run)
+      throws IOException {
+    store.lock.lock();
+    try {
+      CommittedBatch seen = store.seen;
+      if (seen == null || !(there.contains(seen) || seen.isIn(files, root))) {
+        return false;
+      }
+      store.seen = null;
+      store.catchUp(batch.state());
+      return store.handOver(run);
+    } finally {
+      store.lock.unlock();
+    }
+  }
+}
