@@ -39,14 +39,16 @@ final class WarmState {
   private static final Map<String, WarmState> BY_ROOT = new ConcurrentHashMap<>();
 
   /**
-   * Between two looks at what the leader has committed: {@value #PAUSE_FACTOR} times as long as a
-   * look takes, within these limits. What a look costs is processors on a local disk, and waiting
-   * for answers in an object store, where it has to keep up.
+   * Between two looks at what the leader has committed. On a local disk a look costs processors:
+   * {@value #PAUSE_FACTOR} times as long as it takes, within these limits.
    */
   private static final long PAUSE_MILLIS = 2_000;
 
   private static final long LONGEST_PAUSE_MILLIS = 10_000;
   private static final int PAUSE_FACTOR = 20;
+
+  /** The same in an object store, where a look is three requests if there is nothing new. */
+  private static final long PAUSE_OF_STORES_MILLIS = 5_000;
 
   /** How long nothing is read once a takeover is about to come. */
   private static final long SIT_OUT_NANOS = TimeUnit.SECONDS.toNanos(30);
@@ -186,8 +188,9 @@ final class WarmState {
         long began = System.nanoTime();
         boolean local = quiet() || follow();
         long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
-        long longest = local ? LONGEST_PAUSE_MILLIS : PAUSE_MILLIS;
-        pause = Math.max(PAUSE_MILLIS, Math.min(longest, PAUSE_FACTOR * took));
+        pause =
+            local ? Math.min(LONGEST_PAUSE_MILLIS, PAUSE_FACTOR * took) : PAUSE_OF_STORES_MILLIS;
+        pause = Math.max(PAUSE_MILLIS, pause);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
