@@ -244,9 +244,10 @@ class LocalFlights:
         """Every day fed so far is in a committed batch of every query, and none is in flight."""
         for query in self.job.queries:
             checkpoint = self.checkpoints / query
-            if observer.in_flight(checkpoint) is not None:
-                return False
             if observer.files_read(checkpoint) < self.feed.files:
+                return False
+            # after that: what is read meanwhile is logged first
+            if not observer.all_committed(checkpoint):
                 return False
         return True
 

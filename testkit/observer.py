@@ -106,6 +106,15 @@ def files_logged(log: Path) -> set[str]:
     return files
 
 
+def all_committed(checkpoint: Path, source: str = "0") -> bool:
+    """Whether every file that a file source has logged is in a batch that is committed: it logs them before the batch is in ``offsets``."""
+    logged = max((int(name.partition(".")[0]) for name in os.listdir(checkpoint / "sources" / source)), default=-1)
+    planned = batch_offsets(checkpoint, last_entry(checkpoint / "offsets"))
+    if in_flight(checkpoint) is not None or planned is None:
+        return False
+    return bool(json.loads(planned[int(source)])["logOffset"] >= logged)
+
+
 def messages_read(checkpoint: Path) -> int:
     """How many messages of Kafka, from the first on, the newest batch ends with: the offsets of all partitions, added up."""
     topics = [
