@@ -215,13 +215,7 @@ class Rehearsal(Group):
         ),
     ] = 2_000_000_000
     state: Annotated[
-        int,
-        Declared(
-            "Bytes of its queries' state that a standby keeps loaded, in memory or on its disk; with 0, or for more, a takeover loads the state.",
-            unit=BYTES,
-            at_least=0,
-            bundle=_KEY,
-        ),
+        int, Declared("Bytes of its queries' state that a standby keeps loaded.", unit=BYTES, at_least=0, bundle=_KEY)
     ] = 4_000_000_000
 
 
@@ -247,9 +241,7 @@ class Standby(Group):
             "Executor pods that a standby keeps warm to rehearse with, where executors are pods (--master k8s://…).",
             unit=PODS,
             at_least=0,
-            bundle=BundleKey(
-                meaning="Executor pods that a standby keeps warm to rehearse with, native mode.", mode="native"
-            ),
+            bundle=BundleKey(meaning="Executor pods that a standby keeps warm, native mode.", mode="native"),
         ),
     ] = 1
 
