@@ -29,7 +29,7 @@ from tests.spark.rehearsal_stage import (
     transformed,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark43]
+pytestmark = pytest.mark.spark
 
 PREFIX = "spark.sql.streaming.stateStore"
 PROVIDERS = {
@@ -109,6 +109,7 @@ def loads(stage: Stage, query: Any) -> int:
     return max(sum(counted), *(int(all_of_them) - int(loaded) for loaded, all_of_them in told[-1:]), 0 if told else 1)
 
 
+@pytest.mark.spark43
 @pytest.mark.parametrize(
     ("query", "provider"),
     [
@@ -154,6 +155,7 @@ def test_state_of_transform_with_state_is_followed(stage: Stage) -> None:
     assert sunk(stage) == uninterrupted(stage, transformed, "changelog")
 
 
+@pytest.mark.spark43
 @pytest.mark.parametrize(
     "provider",
     [pytest.param("map", marks=pytest.mark.long), pytest.param("rocksdb", marks=pytest.mark.long), "changelog"],
