@@ -38,8 +38,8 @@ class _PausedMeanwhile(Exception):
 class Rehearsals:
     """Owns the rehearsal thread of one driver. ``cancel`` is final: nothing is rehearsed after a grant. ``pause`` is not.
 
-    ``mode`` is live, synthetic, plan or off; ``scratch`` a directory for what rehearsals write. Between rounds each query keeps up to
-    ``state_bytes`` of its state loaded.
+    ``mode`` is live, synthetic, plan or off; ``scratch`` a directory for what rehearsals write. Between rounds the state of all
+    queries stays loaded, up to ``state_bytes`` together.
     """
 
     def __init__(
