@@ -88,6 +88,7 @@ def goes_on(replicas: Replicas) -> None:
     assert said(replicas.home, "driver-died") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [FAILS], indirect=True)
 def test_a_rehearsal_that_always_fails(replicas: Replicas) -> None:
     replicas.wait_for("the reason", lambda: "the device is busy" in standby(replicas)["reason"])
@@ -103,6 +104,7 @@ def test_a_script_that_prints_binary(replicas: Replicas) -> None:
     assert all(b"\x1b[2J" in path.read_bytes() for path in replicas.home.glob("replica-*.log"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [MEMORY], indirect=True)
 def test_a_script_that_eats_all_memory(replicas: Replicas) -> None:
     replicas.wait_for("the reason", lambda: "MemoryError" in standby(replicas)["reason"])
@@ -121,6 +123,7 @@ def test_a_script_that_can_run_but_once_has_a_cold_standby(replicas: Replicas) -
     assert replicas.status()["epoch"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [""], indirect=True)
 def test_when_memory_is_short_a_standby_goes_before_its_leader_and_a_new_leader_does_not(replicas: Replicas) -> None:
     replicas.wait_for("a standby with all its rounds", lambda: standby(replicas).get("rounds", 0) > 4)

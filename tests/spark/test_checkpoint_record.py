@@ -24,7 +24,7 @@ def newest(log: Path) -> Path:
     return max((each for each in log.iterdir() if each.name.isdigit()), key=lambda each: int(each.name))
 
 
-@pytest.mark.parametrize("lost", ["offsets", "commits"])
+@pytest.mark.parametrize("lost", ["offsets", pytest.param("commits", marks=pytest.mark.long)])
 def test_a_log_that_has_lost_entries_is_refused_until_that_is_accepted(replicas: Replicas, lost: str) -> None:
     leader = replicas.start()
     for _ in range(2):

@@ -134,6 +134,7 @@ def test_a_drained_job_has_written_what_its_queries_kept_back_and_is_finished(re
     assert "was drained: to it, every row that comes now is late" in replicas.logs()
 
 
+@pytest.mark.long
 def test_a_leader_that_dies_in_the_last_batch_leaves_it_to_the_next_one(replicas: Replicas) -> None:
     replicas.start()
     replicas.start()
@@ -188,7 +189,7 @@ drain.Drained = lambda *given: still("commit") or drained(*given)
 
 
 @pytest.mark.parametrize("replicas", [STANDS_STILL + SCRIPT], indirect=True)
-@pytest.mark.parametrize("where", ["entry", "commit"])
+@pytest.mark.parametrize("where", ["entry", pytest.param("commit", marks=pytest.mark.long)])
 def test_a_leader_that_dies_before_the_entry_or_after_the_commit_leaves_it_to_the_next_one(
     replicas: Replicas, where: str
 ) -> None:

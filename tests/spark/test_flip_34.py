@@ -140,7 +140,7 @@ def at_rest(home: Path, rows: int) -> bool:
     return in_flight(checkpoint) is None and batch_watermark_ms(checkpoint, last) == 1000 * (rows - 1 - 10)
 
 
-@pytest.fixture(scope="module", params=["suspend", "drain"])
+@pytest.fixture(scope="module", params=[pytest.param("suspend", marks=pytest.mark.long), "drain"])
 def stopped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     home = tmp_path_factory.mktemp(request.param)
     replicas = Replicas(home, SCRIPT)

@@ -59,6 +59,7 @@ class Moved:
         return rows == {str(number): 1 for number in range(self.replicas.fed)}
 
 
+@pytest.mark.long
 def test_a_job_goes_on_in_a_bucket_with_the_claims_that_it_has_made_in_a_directory(tmp_path: Path) -> None:
     with s3.server(tmp_path) as port:
         there = Moved(tmp_path, port)

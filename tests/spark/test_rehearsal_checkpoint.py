@@ -44,6 +44,7 @@ def stage(spark: SparkSession, tmp_path: Path) -> Stage:
     return Stage(spark, tmp_path)
 
 
+@pytest.mark.long
 def test_twenty_rehearsals_leave_the_checkpoint_of_another_session_byte_for_byte_unchanged(stage: Stage) -> None:
     stage.feed(3)
     stage.lead(stage.writer(counted, stage.spark.newSession()))

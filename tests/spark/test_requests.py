@@ -132,6 +132,7 @@ def test_a_job_that_is_declared_suspended_before_its_first_start_begins_once_it_
     assert set(replicas.rows().values()) == {1}
 
 
+@pytest.mark.long
 def test_a_job_that_is_suspended_warm_keeps_a_standby_that_goes_on_at_once(replicas: Replicas) -> None:
     replicas.start()
     replicas.start()
@@ -156,6 +157,7 @@ def test_a_job_that_is_suspended_warm_keeps_a_standby_that_goes_on_at_once(repli
     assert set(replicas.rows().values()) == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [FOREACH], indirect=True)
 def test_the_scripts_own_code_comes_to_its_end_before_a_job_is_suspended(replicas: Replicas) -> None:
     def lines(name: str) -> list[str]:
@@ -191,6 +193,7 @@ def test_the_scripts_own_code_comes_to_its_end_before_a_job_is_suspended(replica
     assert sorted(row for _, rows in batches for row in rows) == sorted(map(str, range(replicas.fed)))
 
 
+@pytest.mark.long
 def test_a_leader_that_dies_in_the_middle_leaves_the_request_to_the_next_one(replicas: Replicas) -> None:
     replicas.start()
     replicas.start()

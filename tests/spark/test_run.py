@@ -115,6 +115,7 @@ def test_a_finished_job_is_not_run_again_and_a_new_run_of_it_reads_what_came_sin
     assert "has FINISHED" in said.stderr
 
 
+@pytest.mark.long
 def test_a_failed_job_goes_on_where_it_was_once_somebody_has_mended_it_and_says_so(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     script = SCRIPT.replace(

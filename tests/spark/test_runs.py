@@ -69,6 +69,7 @@ def ran(replicas: Replicas) -> list[int]:
     return [int(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.mark.long
 def test_a_run_that_has_ended_never_runs_again_and_one_under_way_goes_on(replicas: Replicas) -> None:
     first = replicas.start("--run-id", "one")
     replicas.wait_for("the first run", lambda: ran(replicas))

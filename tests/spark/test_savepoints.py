@@ -100,7 +100,9 @@ def savepoints(replicas: Replicas) -> dict[int, dict[str, Any]]:
     return {each["number"]: each for each in listed}
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "store", ["hdfs", *(pytest.param(each, marks=pytest.mark.long) for each in STORES if each != "hdfs")]
+)
 def test_a_fork_of_a_savepoint_goes_on_where_the_job_stood_and_the_job_goes_on_too(
     replicas: Replicas, store: str
 ) -> None:
@@ -177,6 +179,7 @@ def test_a_job_is_suspended_at_a_savepoint_and_what_is_torn_or_disposed_of_is_no
     assert replicas.ask(*fork)[0] == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [STANDS_STILL + SCRIPT], indirect=True)
 def test_a_leader_that_dies_in_the_middle_leaves_no_savepoint_and_the_next_one_says_so(replicas: Replicas) -> None:
     start(replicas)
@@ -206,6 +209,7 @@ def test_a_leader_that_dies_in_the_middle_leaves_no_savepoint_and_the_next_one_s
     assert ask(replicas, "dispose", "1")[0] == 0
 
 
+@pytest.mark.long
 def test_a_job_that_is_drained_leaves_a_savepoint_from_before_and_a_fork_of_it_goes_on(replicas: Replicas) -> None:
     # the quick JVM of tests does not verify classes, and one that S3A needs must not keep a local disk from being copied
     replica = start(replicas, "--conf", "spark.driver.extraJavaOptions=-XX:+BytecodeVerificationRemote")

@@ -42,6 +42,7 @@ def start(replicas: Replicas, port: int, cluster: str, checkpoints: str, *option
     )
 
 
+@pytest.mark.long
 def test_a_savepoint_in_a_bucket_is_copied_by_the_store_proven_forked_and_disposed_of(
     replicas: Replicas, bucket: int
 ) -> None:

@@ -321,6 +321,7 @@ def standbys(replicas: Replicas) -> list[dict[str, Any]]:
     return [each for each in replicas.status()["replicas"] if each["role"] == "standby"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [IN_THREADS], indirect=True)
 def test_queries_of_threads_nobody_joins_survive_a_dead_jvm_and_a_logged_exception_is_a_failure(
     replicas: Replicas,

@@ -142,6 +142,7 @@ def test_a_takeover_loads_no_state_and_goes_on_with_what_is_right(stage: Stage, 
     assert sunk(stage) == uninterrupted(stage, query, provider)
 
 
+@pytest.mark.long
 def test_state_of_transform_with_state_is_followed(stage: Stage) -> None:
     stage.feed(6)
     stage.lead(stage.writer(transformed, session(stage, "changelog")))
@@ -155,7 +156,6 @@ def test_state_of_transform_with_state_is_followed(stage: Stage) -> None:
     assert sunk(stage) == uninterrupted(stage, transformed, "changelog")
 
 
-@pytest.mark.spark43
 @pytest.mark.parametrize(
     "provider",
     [pytest.param("map", marks=pytest.mark.long), pytest.param("rocksdb", marks=pytest.mark.long), "changelog"],

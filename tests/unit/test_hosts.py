@@ -23,7 +23,7 @@ from understudy.ha.replicas import Replica
 from understudy.ha.services import HighAvailabilityServices
 from understudy.processes import Alive, boot_id
 from understudy.supervisor import backends
-from understudy.supervisor.hosts import Host, NoEvidence, PodIdentity
+from understudy.supervisor.hosts import Host, NoEvidence, PodIdentity, this_machine
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workload import AfterExit
 
@@ -110,6 +110,30 @@ def test_what_is_not_told_that_it_is_a_pod_is_a_machine(tmp_path: Path) -> None:
     unasked = cast(Any, None)
     assert isinstance(host.evidence(unasked, unasked), NoEvidence)
     assert not host.told_of_deaths
+
+
+@pytest.mark.usefixtures("in_a_pod")
+@pytest.mark.parametrize(
+    ("pod", "after"),
+    [
+        ("flights-0", AfterExit.RESTART),
+        ("flights-12", AfterExit.RESTART),
+        ("flights-29400120-24567", AfterExit.NOTHING),  # of a Job; its five random signs may all be digits
+        ("flights-7c9f6d5b8-x2v4q", AfterExit.NOTHING),
+        ("flights", AfterExit.NOTHING),
+    ],
+)
+def test_on_a_volume_the_name_of_a_statefulsets_pod_says_that_it_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pod: str, after: AfterExit
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_POD_NAME", pod)
+    assert this_machine(settings(tmp_path)).after_exit is after
+
+
+def test_a_machine_whose_name_ends_with_a_number_is_no_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNDERSTUDY_POD_UID", raising=False)
+    monkeypatch.setenv("UNDERSTUDY_POD_NAME", "flights-0")
+    assert this_machine(settings(tmp_path)).after_exit is AfterExit.NOTHING
 
 
 @pytest.mark.usefixtures("in_a_pod")

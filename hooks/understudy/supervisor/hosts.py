@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import socket
 import uuid
 from collections.abc import Awaitable, Callable
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 #: A pod's memory is its own, and a heap that begins small is collected again and again in a takeover (docs/decisions/0024).
 WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
+
+_ORDINAL = re.compile(r"-\d{1,4}$")
 
 
 class Evidence(Protocol):
@@ -121,13 +124,14 @@ class NoEvidence:
 
 
 def this_machine(settings: RunSettings) -> Host:
-    """One that all replicas run on."""
+    """One that all replicas run on: also the pod of a StatefulSet, whose volume has the documents, and which asks no API server."""
 
     def evidence(replicas: ReplicaStore, told: EvidenceListener) -> Evidence:
         # a signal comes unannounced here
         return EvidenceWatch(settings.home / "alive", replicas, told.leader, told.on_leader_dead)
 
-    return _machine(settings, evidence)
+    restarts = AfterExit.RESTART if PodIdentity.is_a_statefulsets() else AfterExit.NOTHING
+    return replace(_machine(settings, evidence), after_exit=restarts)
 
 
 def lone_machine(settings: RunSettings) -> Host:
@@ -160,6 +164,11 @@ class PodIdentity:
     def is_told() -> bool:
         """Whether the environment says that this is a pod, and which."""
         return bool(os.environ.get("UNDERSTUDY_POD_UID"))
+
+    @classmethod
+    def is_a_statefulsets(cls) -> bool:
+        """Whether its name ends with an ordinal. Names that Deployments and Jobs give end with five random letters and digits."""
+        return cls.is_told() and bool(_ORDINAL.search(os.environ.get("UNDERSTUDY_POD_NAME", "")))
 
     @classmethod
     def of_environment(cls) -> PodIdentity:
