@@ -26,7 +26,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -136,8 +136,8 @@ class HostsFlights(LocalFlights):
 
 
 @contextmanager
-def replicated(backend: str, per_host: int, directory: Path) -> Iterator[HostsFlights]:
-    """Replicas that run, ``per_host`` on each of two hosts, and what they need. Raises ``Failed``."""
+def replicated(backend: str, per_host: int, job: Job, directory: Path) -> Iterator[HostsFlights]:
+    """Replicas that run ``job``, ``per_host`` on each of two hosts, and what they need. Raises ``Failed``."""
     shutil.rmtree(directory, ignore_errors=True)
     store = directory / "store"
     with hosts(2) as machines, s3.server(store, "") as port, servers(backend, directory / "servers") as services:
@@ -148,7 +148,7 @@ def replicated(backend: str, per_host: int, directory: Path) -> Iterator[HostsFl
             directory / "run",
             load(),
             limit=1_000_000,
-            job=JOB,
+            job=job,
             written=written,
             machines=machines,
             services=services,
@@ -216,8 +216,12 @@ def main() -> int:
     parser.add_argument("--ha", default=",".join(BACKENDS), help="which backends")
     parser.add_argument("--per-host", type=int, default=1, help="replicas on each host")
     parser.add_argument("--rounds", type=int, default=4, help="rehearsals of a standby that is waited for")
+    parser.add_argument(
+        "--trigger-ms", type=int, default=400, help="of the job; longer leaves processors to replicas that start"
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
     options, wanted = asked(parser, KINDS)
+    job = replace(JOB, arguments=(*JOB.arguments, "--trigger-ms", str(options.trigger_ms)))
     backends = options.ha.split(",")
     if unknown := set(backends) - set(BACKENDS):
         parser.error(f"argument --ha: {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}")
@@ -230,7 +234,7 @@ def main() -> int:
         order = [kind for kind in KINDS if kind in wanted] * options.n
         choose.shuffle(order)
         try:
-            with replicated(backend, options.per_host, out / "run" / "hosts") as flights:
+            with replicated(backend, options.per_host, job, out / "run" / "hosts") as flights:
                 turn(flights, order, options.rounds, choose, times)
                 flights.feed.per_second = 0
                 flights.wait_for(flights.caught_up, 300, "not everything that was fed is committed")
