@@ -151,6 +151,8 @@ class LocalFlights:
             *ids,
             "--profile",
             "fast",
+            "--restart-strategy",
+            "fixed-delay",  # an exponential one has a replica wait for a minute before its next driver
             "--restart-attempts",
             "1000",
             *self.variant.options,
