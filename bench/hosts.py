@@ -79,7 +79,7 @@ class HostsFlights(LocalFlights):
         ids = ["--cluster-id", CLUSTER, "--job-id", CLUSTER, "--ha-dir", str(self.directory / f"disk-{index + 1}")]
         local = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
         spark = [*SPARK, *local, "--driver-class-path", f"{s3.s3a_jars()}/*", *self.confs(SERVER)]
-        often = ["--profile", "fast", "--restart-strategy", "fixed-delay", "--restart-attempts", "1000"]
+        often = ["--profile", "fast", "--restart-strategy", "fixed-delay", "--restart-attempts", "500"]
         script = [str(JOB.script), "--input", str(self.input), "--output", JOB.output, *JOB.arguments]
         host = self.machines[index % len(self.machines)]
         return host.command(*understudy(), "run", *ids, *self.services, *often, *spark, *script)

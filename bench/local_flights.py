@@ -154,7 +154,7 @@ class LocalFlights:
             "--restart-strategy",
             "fixed-delay",  # an exponential one has a replica wait for a minute before its next driver
             "--restart-attempts",
-            "1000",
+            "500",
             *self.variant.options,
             *SPARK,
             *job.settings,
