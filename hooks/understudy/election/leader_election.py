@@ -180,14 +180,14 @@ class LeaderElectionService:
     def begin(self, name: str, contender: Contender) -> None:
         self._check_new(name)
         self._contenders[name] = contender
-        self._hear(Started(name))
+        self._start(Started(name))
 
     def attach(self, name: str, candidate: Candidate) -> Elector:
         self._check_new(name)
         if self._state.phase is not Phase.NEW:
             raise RuntimeError(f"component {name} has to be the first one: the election has begun without it")
+        self._start(Started(name, attached=True))
         self._attached = candidate
-        self._hear(Started(name, attached=True))
         assert self._elector is not None, "the first component makes it"
         return self._elector
 
@@ -202,6 +202,15 @@ class LeaderElectionService:
 
     def end(self, name: str) -> None:
         self._hear(Closed(name))
+
+    def _start(self, given: Started) -> None:
+        """Where no elector can be made nothing has started: the error is the caller's, and the end has nothing to release."""
+        before = self._state
+        try:
+            self._hear(given)
+        except BaseException:
+            self._state = before
+            raise
 
     def _check_new(self, name: str) -> None:
         if self._state.phase is Phase.RELEASED:
