@@ -1,8 +1,10 @@
 """The cases of Flink's own tests of an election of many components, asked of ours.
 
-``DefaultLeaderElectionServiceTest`` (2.x, as of 2026). Where the answer differs, the test says so and why.
-``testCloseGrantDeadlock`` asks of threads and their locks, and has no counterpart: all of ours runs in one event loop. Contenders that hang
-(``testOnGrantLeadershipAsyncDoesNotBlock``, ``testOnRevokeLeadershipDoesNotBlock``) are asked in ``test_components``.
+``DefaultLeaderElectionServiceTest`` (2.x, as of 2026); ``hasLeadershipAsync`` is ``has_leadership`` here. Where the answer differs, the test says
+so and why. ``testCloseGrantDeadlock`` and ``testNestedDeadlockInLeadershipConfirmation`` ask of threads and their locks, and have no counterpart: all of
+ours runs in one event loop. Contenders that hang (``testOnGrantLeadershipAsyncDoesNotBlock``, ``testOnRevokeLeadershipDoesNotBlock``) are asked in
+``test_components``. Other classes: ``test_flink_handle_cases``, ``test_flink_retrieval_cases``, and on real stores
+``tests/contract/test_component_election.py`` and ``test_zookeeper_election.py``.
 """
 
 from __future__ import annotations
@@ -144,11 +146,13 @@ def test_driver_shutdown_fails_with_contender_still_being_registered() -> None:
 
 
 def test_proper_cleanup_on_leader_election_close_when_holding_the_leadership() -> None:
-    """One component closes, and the other leads on."""
+    """One component closes, and the other leads on. Flink clears what the closed one has published; ours stays until the next claim, which
+    takes along those that contend.
+    """
 
     async def script(bench: Bench) -> None:
-        closing, gone = bench.start("a")
-        other, kept = bench.start("b")
+        closing, gone = bench.start("a", "a:1")
+        other, kept = bench.start("b", "b:1")
         bench.grant(1)
         await turns()
         closing.close()
@@ -156,9 +160,10 @@ def test_proper_cleanup_on_leader_election_close_when_holding_the_leadership() -
         assert gone.heard == ["granted 1", "revoked "]
         assert kept.heard == ["granted 1"]
         assert (closing.has_leadership(ONE), other.has_leadership(ONE)) == (False, True)
+        assert bench.service.confirmed(1) == {"b": "b:1"}
         assert bench.made[0].asked == []
 
-    played(script)
+    assert played(script).written == []
 
 
 def test_has_leadership_with_leadership_but_no_grant_event_processed() -> None:
