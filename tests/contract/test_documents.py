@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -257,6 +258,53 @@ def test_a_watcher_is_told_what_stands_there_and_what_changes(backend: Backend) 
             assert await anext(watch) == second
             backend.remove(NAME)
             assert await anext(watch) is None
+        await watch.aclose()  # type: ignore[attr-defined]
+
+    asyncio.run(run())
+
+
+def test_a_watcher_that_takes_its_time_is_told_the_last_and_never_an_older_one_after_it(backend: Backend) -> None:
+    """As Flink's ``KubernetesSharedInformerITCase.testWatchWithBlockHandler`` asks it. What lies between may be left out."""
+
+    async def run() -> None:
+        store = backend.client()
+        document = written(await store.create(NAME, Content({"n": "0"})))
+        watch = aiter(backend.client().watch(NAME))
+        told = [document]
+        async with asyncio.timeout(60):
+            assert await anext(watch) == document
+            for n in range(1, 13):
+                document = written(await store.replace(document, Content({"n": str(n)})))
+                if n % 4 == 0:
+                    told.append(await seen_by(watch))
+                    await asyncio.sleep(0.05)
+            while told[-1] != document:
+                told.append(await seen_by(watch))
+        await watch.aclose()  # type: ignore[attr-defined]
+        numbers = [int(each.entries["n"]) for each in told]
+        assert numbers == sorted(set(numbers))
+
+    asyncio.run(run())
+
+
+async def seen_by(watch: AsyncIterator[Document | None]) -> Document:
+    document = await anext(watch)
+    assert document is not None
+    return document
+
+
+def test_a_watcher_is_not_told_of_documents_whose_names_begin_alike(backend: Backend) -> None:
+    """Flink asks it of znodes (``ZooKeeperUtilsTreeCacheTest.testCallbackNotCalledOnCreationOfSimilarPaths``)."""
+
+    async def run() -> None:
+        store = backend.client()
+        watch = aiter(backend.client().watch(NAME))
+        async with asyncio.timeout(60):
+            assert await anext(watch) is None
+            for other in (f"{NAME}-2", NAME[:-1]):
+                written(await store.create(other, Content({"a": "2"})))
+            document = written(await store.create(NAME, Content({"a": "1"})))
+            assert await anext(watch) == document
         await watch.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())
