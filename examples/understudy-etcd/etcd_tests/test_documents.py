@@ -17,6 +17,7 @@ from tests.contract.backends import PATIENT
 from tests.contract.histories import CLIENTS, MOVES, play
 
 # The suite itself, run again here: pytest collects what these modules have, and finds the fixtures of conftest.py.
+from tests.contract.test_component_election import *  # noqa: F403
 from tests.contract.test_documents import *  # noqa: F403
 from tests.contract.test_documents import NAME, standing, written
 from tests.contract.test_election import *  # noqa: F403
