@@ -95,13 +95,19 @@ def test_a_pause_is_five_seconds_or_as_long_as_its_round(seconds: float, expecte
     assert pause(4, seconds) == expected
 
 
-def test_slow_rounds_are_not_slower_than_the_schedule() -> None:
-    assert pause(4, 10 * EVERY) == EVERY
+def test_pauses_are_not_longer_than_the_interval_unless_a_round_is() -> None:
+    assert pause(4, 0.7, policy=replace(POLICY, every=2.0)) == 2.0
+    assert pause(4, 10 * EVERY) == 10 * EVERY
 
 
 @pytest.mark.parametrize(("rounds", "done"), [(32, 32), (32, 100), (2, 2), (1, 1)])
 def test_then_the_schedule_begins(rounds: int, done: int) -> None:
     assert pause(done, 0.7, policy=replace(POLICY, rounds=rounds)) == SCHEDULED
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(3.0, EVERY), (5.0, EVERY), (6.0, 54.0), (15.0, 135.0)])
+def test_on_the_schedule_a_long_round_takes_a_tenth_of_the_time(seconds: float, expected: float) -> None:
+    assert pause(32, seconds) == 1.25 * expected
 
 
 def test_a_round_that_failed_is_not_tried_again_at_once() -> None:
