@@ -19,6 +19,7 @@ import csv
 import json
 import math
 import random
+import shlex
 import shutil
 import subprocess
 import sys
@@ -66,6 +67,7 @@ class HostsFlights(LocalFlights):
     machines: Sequence[Host] = ()
     services: tuple[str, ...] = ()
     port: int = 0
+    options: tuple[str, ...] = ()
     _looked: tuple[float, list[documents.Standing]] = field(default=(0.0, []))
 
     def __post_init__(self) -> None:
@@ -79,8 +81,8 @@ class HostsFlights(LocalFlights):
         ids = ["--cluster-id", CLUSTER, "--job-id", CLUSTER, "--ha-dir", str(self.directory / f"disk-{index + 1}")]
         local = ["--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.driver.bindAddress=127.0.0.1"]
         spark = [*SPARK, *local, "--driver-class-path", f"{s3.s3a_jars()}/*", *self.confs(SERVER)]
-        often = ["--profile", "fast", "--restart-strategy", "fixed-delay", "--restart-attempts", "500"]
-        script = [str(JOB.script), "--input", str(self.input), "--output", JOB.output, *JOB.arguments]
+        often = ["--profile", "fast", "--restart-strategy", "fixed-delay", "--restart-attempts", "500", *self.options]
+        script = [str(self.job.script), "--input", str(self.input), "--output", JOB.output, *self.job.arguments]
         host = self.machines[index % len(self.machines)]
         return host.command(*understudy(), "run", *ids, *self.services, *often, *spark, *script)
 
@@ -136,12 +138,13 @@ class HostsFlights(LocalFlights):
 
 
 @contextmanager
-def replicated(backend: str, per_host: int, job: Job, directory: Path) -> Iterator[HostsFlights]:
-    """Replicas that run ``job``, ``per_host`` on each of two hosts, and what they need. Raises ``Failed``."""
+def replicated(backend: str, chosen: argparse.Namespace, directory: Path) -> Iterator[HostsFlights]:
+    """Replicas that run, as many on each of two hosts as are ``chosen``, and what they need. Raises ``Failed``."""
+    job = replace(JOB, arguments=(*JOB.arguments, "--trigger-ms", str(chosen.trigger_ms)))
     shutil.rmtree(directory, ignore_errors=True)
     store = directory / "store"
     with hosts(2) as machines, s3.server(store, "") as port, servers(backend, directory / "servers") as services:
-        variant = Variant(backend, 2 * per_host, fenced=True)
+        variant = Variant(backend, 2 * chosen.per_host, fenced=True)
         written = store / "s3" / s3.BUCKET / "output"
         flights = HostsFlights(
             variant,
@@ -153,6 +156,7 @@ def replicated(backend: str, per_host: int, job: Job, directory: Path) -> Iterat
             machines=machines,
             services=services,
             port=port,
+            options=tuple(shlex.split(chosen.options)),
         )
         flights.deployment.back_in_s = BACK_IN_S
         flights.feed.per_second = CALM
@@ -219,9 +223,9 @@ def main() -> int:
     parser.add_argument(
         "--trigger-ms", type=int, default=400, help="of the job; longer leaves processors to replicas that start"
     )
+    parser.add_argument("--options", default="", help="more options of understudy run, in one text")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
     options, wanted = asked(parser, KINDS)
-    job = replace(JOB, arguments=(*JOB.arguments, "--trigger-ms", str(options.trigger_ms)))
     backends = options.ha.split(",")
     if unknown := set(backends) - set(BACKENDS):
         parser.error(f"argument --ha: {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}")
@@ -234,7 +238,7 @@ def main() -> int:
         order = [kind for kind in KINDS if kind in wanted] * options.n
         choose.shuffle(order)
         try:
-            with replicated(backend, options.per_host, job, out / "run" / "hosts") as flights:
+            with replicated(backend, options, out / "run" / "hosts") as flights:
                 turn(flights, order, options.rounds, choose, times)
                 flights.feed.per_second = 0
                 flights.wait_for(flights.caught_up, 300, "not everything that was fed is committed")

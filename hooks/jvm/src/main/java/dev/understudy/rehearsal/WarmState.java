@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -317,6 +318,7 @@ final class WarmState {
     Collection<WarmStore> left = ConcurrentHashMap.newKeySet();
     left.addAll(stores.values());
     int all = left.size();
+    AtomicInteger behind = new AtomicInteger();
     try {
       FileSystem files = CachingCheckpointFileSystem.of(root, conf);
       CommittedBatch batch = CommittedBatch.newest(files, root);
@@ -327,8 +329,9 @@ final class WarmState {
       Parallel.each(
           List.copyOf(left),
           PATIENCE_MILLIS,
-          store -> handOver(store, batch, there, files, run) && left.remove(store));
-      LOG.info("{}: {} of {} stores of its state were loaded", root, all - left.size(), all);
+          store -> handOver(store, batch, there, files, run, behind) && left.remove(store));
+      int current = all - left.size() - behind.get();
+      LOG.info("{}: {} of {} stores of its state were loaded", root, current, all);
     } catch (IOException | RuntimeException | LinkageError e) {
       LOG.warn("the state of {} is loaded again, not all of it was taken over: {}", root, e);
     } finally {
@@ -344,7 +347,8 @@ final class WarmState {
       CommittedBatch batch,
       Collection<CommittedBatch> there,
       FileSystem files,
-      UUID run)
+      UUID run,
+      AtomicInteger behind)
       throws IOException {
     store.lock.lock();
     try {
@@ -353,8 +357,12 @@ final class WarmState {
         return false;
       }
       store.seen = null;
-      store.catchUp(batch.state());
-      return store.handOver(run);
+      boolean current = store.catchUp(batch.state());
+      boolean taken = store.handOver(run);
+      if (taken && !current) { // Spark loads it, from what it has
+        behind.incrementAndGet();
+      }
+      return taken;
     } finally {
       store.lock.unlock();
     }
