@@ -213,7 +213,8 @@ class Trial:
 
     def _join(self, name: str, count: int) -> None:
         ids = ["--ha-dir", str(self.home / "ha"), "--cluster-id", CLUSTER]
-        options = ["--profile", "fast", "--restart-attempts", "1000", "--rehearse-rounds", "2", "--rehearse-every", "5"]
+        restarts = ["--restart-strategy", "fixed-delay", "--restart-attempts", "500"]
+        options = ["--profile", "fast", *restarts, "--rehearse-rounds", "2", "--rehearse-every", "5"]
         command = [*understudy(), "run", *ids, *options, *self._spark, *self._script]
         party = Deployment(
             lambda _: ["env", "-C", str(self.played), *command],
