@@ -157,6 +157,7 @@ def replicated(backend: str, chosen: argparse.Namespace, directory: Path) -> Ite
             services=services,
             port=port,
             options=tuple(shlex.split(chosen.options)),
+            patience_s=PATIENCE_S if chosen.rounds else READY_S,
         )
         flights.deployment.back_in_s = BACK_IN_S
         flights.feed.per_second = CALM

@@ -89,6 +89,7 @@ class LocalFlights:
     watch: observer.CommitWatch = field(init=False)
     fence: FenceLog = field(init=False)
     events: Events = field(init=False)
+    patience_s: float = PATIENCE_S  # within which a successor has to commit
     victims: dict[str, int] = field(default_factory=dict)  # kind of kill: pid of the last victim's first process
     _holders: dict[Path, str] = field(default_factory=dict)
 
@@ -299,9 +300,9 @@ class LocalFlights:
                 time.sleep(0.01)
             return writer is not None and writer.token > token
 
-        commit = self.watch.first(successor, PATIENCE_S)
+        commit = self.watch.first(successor, self.patience_s)
         if commit is None:
-            raise Failed(f"no replica committed within {PATIENCE_S:.0f} s of killing ({kind}); see {self.logs}")
+            raise Failed(f"no replica committed within {self.patience_s:.0f} s of killing ({kind}); see {self.logs}")
         writer = self._writer(commit)
         return Takeover(
             kind=kind,
