@@ -33,9 +33,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.failover import BUSY, CALM
-from bench.local_flights import CLUSTER, PATIENCE_S, SPARK, Failed, Job, LocalFlights, Variant
+from bench.local_flights import CLUSTER, PATIENCE_S, ROUNDS, SPARK, Failed, Job, LocalFlights, Variant
 from testkit import documents, kills, observer, reports, s3
 from testkit.command import confs, understudy
+from testkit.deployment import Replica
 from testkit.feeds import load
 from testkit.hosts import SERVER, Host, hosts, why_not
 from testkit.phases import Takeover, in_a_line
@@ -88,6 +89,13 @@ class HostsFlights(LocalFlights):
 
     def host(self, pid: int) -> Host:
         return next(each for each in self.machines if pid in each.pids())
+
+    def ready(self, replica: Replica, rounds: int = ROUNDS) -> bool:
+        """Whether it has rehearsed. Its log says so of the first round, and costs no process."""
+        if rounds > 1:
+            return LocalFlights.ready(self, replica, rounds)
+        last = self.events.last(replica.log, "acquired", "driver-died", "attached", "rehearsed")
+        return last is not None and last.event == "rehearsed"
 
     def standings(self) -> list[documents.Standing]:
         """As ``understudy status`` tells them."""
