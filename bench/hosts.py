@@ -25,7 +25,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -226,6 +226,18 @@ def turn(flights: HostsFlights, kinds: Sequence[str], rounds: int, choose: rando
         sys.stdout.flush()
 
 
+def after(since: float) -> Callable[[observer.Commit], bool]:
+    return lambda commit: commit.seen > since
+
+
+def catch_up(flights: HostsFlights) -> None:
+    """Nothing more is fed, and all that was is committed, however much it is. Raises ``Failed`` where no more is committed."""
+    flights.feed.per_second = 0
+    while not flights.caught_up():
+        if flights.watch.first(after(time.time()), PATIENCE_S) is None:
+            flights.wait_for(flights.caught_up, 1.0, "not everything that was fed is committed, and nothing more is")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=8, help="takeovers per kind and backend")
@@ -252,8 +264,7 @@ def main() -> int:
         try:
             with replicated(backend, options, out / "run" / "hosts") as flights:
                 turn(flights, order, options.rounds, choose, times)
-                flights.feed.per_second = 0
-                flights.wait_for(flights.caught_up, 300, "not everything that was fed is committed")
+                catch_up(flights)
                 rows[backend] = dict(zip(("fed", "lost", "repeated"), flights.compared(), strict=True))
                 sys.stdout.write(f"{backend:>10} rows: {rows[backend]}\n")
         except Failed as problem:
