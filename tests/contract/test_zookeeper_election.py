@@ -20,7 +20,7 @@ from tests.contract.candidates import FAST, Candidate, Member, Servers, contend
 from tests.contract.electing import NAMES, Leaders, following
 from tests.contract.test_component_election import *  # noqa: F403 - run again here: pytest collects what that module has
 from tests.contract.zookeeper import ZooKeeper, running
-from tests.unit.test_component_entries import claim
+from tests.doubles.claims import claim
 from understudy.config.timings import PROFILES, Timings
 from understudy.documents.zookeeper import ZooKeeperDocumentStore
 from understudy.election.retrieval import ComponentLeader

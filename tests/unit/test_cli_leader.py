@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+from tests.doubles.claims import claim
 from tests.unit.test_cli_status import begin, of_machine
-from tests.unit.test_component_entries import claim
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.ha.job_store import JobStore
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.doubles.claims import claim
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from tests.unit.test_components import ONE, TWO, turns
@@ -27,22 +27,6 @@ from understudy.supervisor.hosts import Host
 def jobs(server: MemoryServer | None = None) -> tuple[MemoryDocumentStore, JobStore]:
     store = MemoryDocumentStore(MemoryServer() if server is None else server)
     return store, JobStore(store, "flights-flights", "flights", "job.py")
-
-
-def confirmed_endpoint(address: str) -> Callable[[Job], Job]:
-    """As a claim takes it along."""
-
-    def also(job: Job) -> Job:
-        leader = ComponentLeader(Token(job.token.epoch, 0), job.holder, address)
-        return replace(
-            job, components=job.components.under(job.token.epoch, job.holder, {ENDPOINT: leader} if address else {})
-        )
-
-    return also
-
-
-async def claim(store: JobStore, epoch: int, holder: str, address: str) -> Job:
-    return await store.begin_attempt(epoch, holder, nothing_granted, Generation(), also=confirmed_endpoint(address))
 
 
 def test_a_claim_writes_what_was_confirmed_in_the_same_write() -> None:

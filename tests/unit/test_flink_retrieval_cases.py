@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from tests.doubles.claims import claim
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
-from tests.unit.test_component_entries import claim, jobs
+from tests.unit.test_component_entries import jobs
 from tests.unit.test_components import ONE, TWO, turns
 from understudy.clock import BootClock
 from understudy.documents.model import Document
