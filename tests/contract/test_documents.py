@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -246,11 +247,20 @@ def test_writing_without_an_answer_is_unknown(backend: Backend) -> None:
 # hints
 
 
+@asynccontextmanager
+async def watching(backend: Backend) -> AsyncIterator[AsyncIterator[Document | None]]:
+    watch = aiter(backend.client().watch(NAME))
+    try:
+        async with asyncio.timeout(60):
+            yield watch
+    finally:
+        await watch.aclose()  # type: ignore[attr-defined]
+
+
 def test_a_watcher_is_told_what_stands_there_and_what_changes(backend: Backend) -> None:
     async def run() -> None:
         store = backend.client()
-        watch = aiter(backend.client().watch(NAME))
-        async with asyncio.timeout(60):
+        async with watching(backend) as watch:
             assert await anext(watch) is None
             first = written(await store.create(NAME, Content({"a": "1"})))
             assert await anext(watch) == first
@@ -258,7 +268,6 @@ def test_a_watcher_is_told_what_stands_there_and_what_changes(backend: Backend) 
             assert await anext(watch) == second
             backend.remove(NAME)
             assert await anext(watch) is None
-        await watch.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())
 
@@ -269,9 +278,8 @@ def test_a_watcher_that_takes_its_time_is_told_the_last_and_never_an_older_one_a
     async def run() -> None:
         store = backend.client()
         document = written(await store.create(NAME, Content({"n": "0"})))
-        watch = aiter(backend.client().watch(NAME))
         told = [document]
-        async with asyncio.timeout(60):
+        async with watching(backend) as watch:
             assert await anext(watch) == document
             for n in range(1, 13):
                 document = written(await store.replace(document, Content({"n": str(n)})))
@@ -280,7 +288,6 @@ def test_a_watcher_that_takes_its_time_is_told_the_last_and_never_an_older_one_a
                     await asyncio.sleep(0.05)
             while told[-1] != document:
                 told.append(await seen_by(watch))
-        await watch.aclose()  # type: ignore[attr-defined]
         numbers = [int(each.entries["n"]) for each in told]
         assert numbers == sorted(set(numbers))
 
@@ -298,13 +305,11 @@ def test_a_watcher_is_not_told_of_documents_whose_names_begin_alike(backend: Bac
 
     async def run() -> None:
         store = backend.client()
-        watch = aiter(backend.client().watch(NAME))
-        async with asyncio.timeout(60):
+        async with watching(backend) as watch:
             assert await anext(watch) is None
             for other in (f"{NAME}-2", NAME[:-1]):
                 written(await store.create(other, Content({"a": "2"})))
             document = written(await store.create(NAME, Content({"a": "1"})))
             assert await anext(watch) == document
-        await watch.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(run())

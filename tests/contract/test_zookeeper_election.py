@@ -163,6 +163,11 @@ class Followed:
         await claim(self.jobs, epoch, f"holder-{epoch}", f"host:{epoch}")
         return ComponentLeader(Token(epoch, 0), f"holder-{epoch}", f"host:{epoch}")
 
+    async def first(self) -> None:
+        """The first leader, and that it is told."""
+        leader = await self.claim(1)
+        assert await anext(self.leaders) == leader
+
     async def outage(self) -> asyncio.Task[ComponentLeader | None]:
         """Nothing passes for longer than a request may take, and nothing is told of that. What is told next."""
         following = asyncio.ensure_future(anext(self.leaders))
@@ -210,8 +215,7 @@ def test_suspended_connection_does_not_clear_leader_information(backend: ZooKeep
 
     async def run() -> None:
         async with followed(backend) as one:
-            leader = await one.claim(1)
-            assert await anext(one.leaders) == leader
+            await one.first()
             following = await one.outage()
             one.wire.restore()
             await asyncio.sleep(3 * FAST.request)
@@ -224,8 +228,7 @@ def test_suspended_connection_does_not_clear_leader_information(backend: ZooKeep
 def test_new_leader_after_reconnect_triggers_listener_notification(backend: ZooKeeper) -> None:
     async def run() -> None:
         async with followed(backend) as one:
-            leader = await one.claim(1)
-            assert await anext(one.leaders) == leader
+            await one.first()
             following = await one.outage()
             leader = await one.claim(2)
             one.wire.restore()

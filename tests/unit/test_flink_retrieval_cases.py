@@ -38,6 +38,8 @@ def followed(script: Any) -> None:
 
 
 def test_notify_leader_address() -> None:
+    """Also ``testNotifyListenerLater``: what was there before it began to follow is the first that it is told."""
+
     async def script(store: Any, leaders: Any) -> None:
         await claim(store, 1, "me", "host:1")
         assert await anext(leaders) == ComponentLeader(ONE, "me", "host:1")
@@ -64,16 +66,6 @@ def test_notify_leader_address_only_when_leader_truly_changed() -> None:
             await store.committed(job.token, at)
         await claim(store, 2, "you", "host:2")
         assert await anext(leaders) == ComponentLeader(TWO, "you", "host:2")
-
-    followed(script)
-
-
-def test_notify_listener_later() -> None:
-    """What was there before it began to follow is the first that it is told."""
-
-    async def script(store: Any, leaders: Any) -> None:
-        await claim(store, 1, "me", "host:1")
-        assert await anext(leaders) == ComponentLeader(ONE, "me", "host:1")
 
     followed(script)
 
