@@ -120,4 +120,4 @@ def pause_after(
         return max(max(policy.every, rest) * jitter, budget_pause)
     if rounds < AT_ONCE:
         return 0.0
-    return max(min(PAUSE_FACTOR * seconds, max(LONG_ENOUGH, seconds), max(policy.every, seconds)), budget_pause)
+    return max(min(PAUSE_FACTOR * seconds, LONG_ENOUGH, policy.every), seconds, budget_pause)
