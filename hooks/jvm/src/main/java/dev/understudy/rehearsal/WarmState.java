@@ -11,7 +11,6 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -315,10 +314,9 @@ final class WarmState {
   // ---- at the grant, in the thread of the query
 
   private void handOver(UUID run) {
+    List<WarmStore> all = List.copyOf(stores.values());
     Collection<WarmStore> left = ConcurrentHashMap.newKeySet();
-    left.addAll(stores.values());
-    int all = left.size();
-    AtomicInteger behind = new AtomicInteger();
+    left.addAll(all);
     try {
       FileSystem files = CachingCheckpointFileSystem.of(root, conf);
       CommittedBatch batch = CommittedBatch.newest(files, root);
@@ -327,11 +325,12 @@ final class WarmState {
       }
       Collection<CommittedBatch> there = known(files);
       Parallel.each(
-          List.copyOf(left),
+          all,
           PATIENCE_MILLIS,
-          store -> handOver(store, batch, there, files, run, behind) && left.remove(store));
-      int current = all - left.size() - behind.get();
-      LOG.info("{}: {} of {} stores of its state were loaded", root, current, all);
+          store -> handOver(store, batch, there, files, run) && left.remove(store));
+      long current =
+          all.stream().filter(each -> !left.contains(each) && batch.equals(each.seen)).count();
+      LOG.info("{}: {} of {} stores of its state were loaded", root, current, all.size());
     } catch (IOException | RuntimeException | LinkageError e) {
       LOG.warn("the state of {} is loaded again, not all of it was taken over: {}", root, e);
     } finally {
@@ -347,8 +346,7 @@ final class WarmState {
       CommittedBatch batch,
       Collection<CommittedBatch> there,
       FileSystem files,
-      UUID run,
-      AtomicInteger behind)
+      UUID run)
       throws IOException {
     store.lock.lock();
     try {
@@ -357,12 +355,10 @@ final class WarmState {
         return false;
       }
       store.seen = null;
-      boolean current = store.catchUp(batch.state());
-      boolean taken = store.handOver(run);
-      if (taken && !current) { // Spark loads it, from what it has
-        behind.incrementAndGet();
-      }
-      return taken;
+      if (store.catchUp(batch.state())) {
+        store.seen = batch;
+      } // otherwise Spark loads it, from what it has
+      return store.handOver(run);
     } finally {
       store.lock.unlock();
     }
