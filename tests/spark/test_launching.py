@@ -17,7 +17,7 @@ import pytest
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 from understudy.protocol.messages import Ended, RehearsalReport
-from understudy.supervisor.hosts import WHOLE_HEAP
+from understudy.supervisor.heap import WHOLE_HEAP, regions
 from understudy.supervisor.workspace import Workspace, Workspaces
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -217,17 +217,32 @@ def test_queries_of_several_sessions_keep_what_is_their_sessions_own(tmp_path: P
             assert [json.loads(row) for row in rows if row] == [{"k": "a", "n": number, "v": number * 10}]
 
 
-@pytest.mark.parametrize(("own", "whole"), [((), True), (("--driver-java-options", "-Xms64m"), False)])
-def test_a_pods_driver_has_its_whole_heap_from_the_start_unless_the_user_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[str, ...], whole: bool
+@pytest.mark.parametrize(
+    ("own", "whole", "region", "block"),
+    [
+        ((), True, "8388608", "1m"),
+        (
+            ("--driver-java-options", "-Xms64m -XX:G1HeapRegionSize=2m", "--conf", "spark.broadcast.blockSize=2m"),
+            False,
+            "2097152",
+            "2m",
+        ),
+    ],
+)
+def test_a_pods_driver_has_its_whole_heap_in_large_regions_and_small_broadcasts_unless_the_user_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[str, ...], whole: bool, region: str, block: str
 ) -> None:
     script = HEADER + (
         "runtime = spark._jvm.java.lang.Runtime.getRuntime()\n"
-        "print('whole', runtime.totalMemory() > 0.9 * runtime.maxMemory())\n"
+        "whole = runtime.totalMemory() > 0.9 * runtime.maxMemory()\n"
+        "diagnostic = spark._jvm.java.lang.Class.forName('com.sun.management.HotSpotDiagnosticMXBean')\n"
+        "bean = spark._jvm.java.lang.management.ManagementFactory.getPlatformMXBean(diagnostic)\n"
+        "region = bean.getVMOption('G1HeapRegionSize').getValue()\n"
+        "print('heap', whole, region, spark.sparkContext.getConf().get('spark.broadcast.blockSize'))\n"
     )
     feed(tmp_path, 1)
-    workspace = Workspace(Workspaces(tmp_path, WHOLE_HEAP))
+    workspace = Workspace(Workspaces(tmp_path, f"{WHOLE_HEAP} {regions(own, {})}"))
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", workspace.environment["SPARK_SUBMIT_OPTS"])
     with Rig(tmp_path, script, submit=own) as rig:
-        rig.until(rig.output, f"whole {whole}")
+        rig.until(rig.output, f"heap {whole} {region} {block}")
     workspace.remove()

@@ -139,6 +139,14 @@ def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str
     }
 
 
+def broadcast_in_small_blocks(jconf: Any) -> None:
+    """Unless the user has said how. Where executors run in this process a broadcast is not sent anywhere, but Spark allocates a whole block of
+    4 MB for the smallest of them, several times for each batch: more than a region of the heap has (docs/decisions/0073).
+    """
+    if str(jconf.get("spark.master", "")).startswith("local"):
+        jconf.setIfMissing("spark.broadcast.blockSize", "1m")
+
+
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:
     lines = [line for each in outputs for line in each.lines()]
     reason = reason_in(lines) or str(error)

@@ -26,6 +26,7 @@ from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.processes import Alive, all_gone
 from understudy.supervisor.driver_parts import DriverParts
 from understudy.supervisor.evidence import EvidenceWatch
+from understudy.supervisor.heap import WHOLE_HEAP, regions
 from understudy.supervisor.native import Executors, Native
 from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_staleness import mounted
@@ -34,9 +35,6 @@ from understudy.supervisor.workload import AfterExit
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
 
-
-#: A pod's memory is its own, and a heap that begins small is collected again and again in a takeover (docs/decisions/0024).
-WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
 
 _ORDINAL = re.compile(r"-\d{1,4}$")
 
@@ -151,7 +149,9 @@ def _machine(settings: RunSettings, evidence: EvidenceFactory) -> Host:
     async def close() -> None:
         alive.leave()
 
-    return Host(holder, socket.gethostname(), "", alive, evidence, close)
+    return Host(
+        holder, socket.gethostname(), "", alive, evidence, close, java_options=regions(settings.submit, os.environ)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ async def this_pod(settings: RunSettings, pod: PodIdentity, api: ApiServer, log:
         look_up_revision=rollout.look,
         native=native,
         mounts=mounted(),
-        java_options=WHOLE_HEAP,
+        java_options=f"{WHOLE_HEAP} {regions(settings.submit, os.environ)}",
     )
 
 
