@@ -160,3 +160,8 @@ def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str,
     if given := all_settings(submit, environ).get("spark.submit.deployMode", ""):
         return given, "spark.submit.deployMode"
     return environ.get("DEPLOY_MODE") or "client", "DEPLOY_MODE"
+
+
+def started_with(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> str:
+    """As ``option``, and from the files of ``all_settings`` where neither is given; empty where it is in none of them."""
+    return option(submit, name, "") or all_settings(submit, environ).get(setting, "")

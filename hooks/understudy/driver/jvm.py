@@ -141,9 +141,9 @@ def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str
 
 def broadcast_in_small_blocks(jconf: Any) -> None:
     """Unless the user has said how. Where executors run in this process a broadcast is not sent anywhere, but Spark allocates a whole block of
-    4 MB for the smallest of them, several times for each batch: more than a region of the heap has (docs/decisions/0073).
+    4 MB for the smallest of them, several times for each batch: more than half a region of the heap has (docs/decisions/0073).
     """
-    if str(jconf.get("spark.master", "")).startswith("local"):
+    if workers.executes_here(jconf):
         jconf.setIfMissing("spark.broadcast.blockSize", "1m")
 
 

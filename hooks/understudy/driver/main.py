@@ -36,7 +36,7 @@ from understudy.protocol.driver_spec import (
     DriverSpec,
 )
 from understudy.protocol.messages import Attached, Hello
-from understudy.submit import all_settings, option
+from understudy.submit import started_with
 
 
 def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches: PatchRegistry) -> Outcome:
@@ -54,7 +54,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
     make_importable(spec.submit)
-    if master := option(spec.submit, "--master", "") or all_settings(spec.submit, os.environ).get("spark.master"):
+    if master := started_with(spec.submit, os.environ, "--master", "spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(driver,), name="supervisor", daemon=True).start()
     return _run_script(script, spec.arguments, driver.stale_snapshot.report_stale)

@@ -33,13 +33,18 @@ def with_daemon(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "PYTHONPATH": f"{_DAEMON}{os.pathsep}{path}" if path else str(_DAEMON)}
 
 
+def executes_here(jconf: Any) -> bool:
+    """Whether the executors of a context with this configuration run in its own process."""
+    return str(jconf.get("spark.master", "")).startswith("local")
+
+
 def install(jvm: Any, jconf: Any) -> None:
     """Put the daemon into the configuration of a context that is about to be made, if its executors run in this process.
 
     Workers of other machines' executors prove nothing of this replica, and need no daemon of ours. Raises
     ``EnvironmentProblem`` for an interpreter that can run no workers: none of its functions ever would.
     """
-    if not str(jconf.get("spark.master", "")).startswith("local"):
+    if not executes_here(jconf):
         return
     jconf.set("spark.python.daemon.module", "understudy_worker_daemon")
     check_python(os.environ.get("PYSPARK_PYTHON", "python3"), str(jvm.PythonUtils.sparkPythonPath()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from understudy.submit import all_settings, option
+from understudy.submit import started_with
 
 #: A pod's memory is its own, and a heap that begins small is collected again and again in a takeover (docs/decisions/0024).
 WHOLE_HEAP = "-XX:InitialRAMPercentage=100"
@@ -28,7 +28,7 @@ def regions(submit: Sequence[str], environ: Mapping[str, str]) -> str:
 
 def _driver_memory(submit: Sequence[str], environ: Mapping[str, str]) -> float:
     """Megabytes; Spark's default where it is not said, or not in Spark's words: then spark-submit refuses it."""
-    given = option(submit, "--driver-memory", "") or all_settings(submit, environ).get("spark.driver.memory")
+    given = started_with(submit, environ, "--driver-memory", "spark.driver.memory")
     given = given or environ.get("SPARK_DRIVER_MEMORY", "")
     told = re.fullmatch(r"(\d+)([bkmgtp]?)b?", given.strip().lower())
     return int(told[1]) * _MEGABYTES[told[2] or "m"] if told else 1 << 10
