@@ -18,8 +18,9 @@ from pathlib import Path
 from types import FrameType
 
 from bench import timeline
-from bench.local_flights import PATIENCE_S, UNDERSTUDY, Failed, LocalFlights
+from bench.local_flights import PATIENCE_S, Failed, LocalFlights
 from bench.screen import Screen, screen
+from bench.variants import UNDERSTUDY
 from testkit import kills, observer, procs, reports
 from testkit.comparison import Comparison, verify_apart
 from testkit.feeds import DAYS, FLIGHTS, load

@@ -22,7 +22,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.local_flights import OPEN_SESSION, RESTART, UNDERSTUDY, Failed, LocalFlights, Variant
+from bench.local_flights import Failed, LocalFlights
+from bench.variants import OPEN_SESSION, RESTART, UNDERSTUDY, Variant, add_options, chosen
 from testkit import kills, procs, reports
 from testkit.feeds import load
 from testkit.phases import Takeover, in_a_line
@@ -40,7 +41,6 @@ KINDS = {
 
 
 VARIANTS = (UNDERSTUDY, OPEN_SESSION, RESTART)
-NAMES = tuple(each.name for each in VARIANTS)
 
 #: Days per second while a replica leads, and around a kill, when rows must be waiting for the next leader.
 CALM, BUSY = 0.3, 3.0
@@ -108,20 +108,22 @@ def main() -> int:
         "-n", type=int, default=8, help="takeovers per kind and variant; 100 for figures worth publishing"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
+    add_options(parser, VARIANTS)
     options, wanted = asked(parser, KINDS["understudy"])
+    variants = chosen(parser, options, VARIANTS)
     out = reports.made(options.out)
     choose = random.Random(options.seed)
     times: Times = defaultdict(lambda: defaultdict(list))
     failed = 0
     for share in shares(options.n):
-        for variant in VARIANTS:
-            kinds = [kind for kind in KINDS[variant.name] if kind in wanted] * share
+        for variant in variants:
+            kinds = [kind for kind in KINDS.get(variant.name, KINDS["understudy"]) if kind in wanted] * share
             try:
                 turn(variant, kinds, out / "run" / variant.name, choose, times)
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")
-    return concluded(out / "failover.json", times, NAMES, failed, seed=options.seed)
+    return concluded(out / "failover.json", times, [each.name for each in variants], failed, seed=options.seed)
 
 
 if __name__ == "__main__":

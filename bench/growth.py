@@ -31,7 +31,8 @@ from pathlib import Path
 from bench.aged import age
 from bench.failover import BUSY, CALM
 from bench.growth_plot import plot
-from bench.local_flights import RESTART, Failed, Job, LocalFlights, Variant
+from bench.local_flights import Failed, Job, LocalFlights
+from bench.variants import RESTART, Variant, add_options, chosen
 from testkit import kills, observer, reports, s3
 from testkit.command import confs
 from testkit.feeds import COLUMNS, load, place
@@ -171,12 +172,14 @@ def turn(variant: Variant, size: Size, count: int, directory: Path, choose: rand
     return found
 
 
-def measured(sizes: Sequence[Size], count: int, home: Path, choose: random.Random) -> tuple[Times, int]:
+def measured(
+    sizes: Sequence[Size], variants: Sequence[Variant], count: int, home: Path, choose: random.Random
+) -> tuple[Times, int]:
     """The takeovers of one direction, by size and variant; and how many turns failed."""
     times: Times = defaultdict(lambda: defaultdict(list))
     failed = 0
     for size in sizes:
-        for variant in VARIANTS:
+        for variant in variants:
             try:
                 for took in turn(variant, size, count, home / variant.name, choose):
                     times[size.name][variant.name].append(Took(took.total_s, took.phases))
@@ -193,7 +196,9 @@ def main() -> int:
     parser.add_argument("--directions", default=",".join(DIRECTIONS), help="which of them")
     parser.add_argument("--sizes", default="", help="which sizes only, by name")
     parser.add_argument("--out", type=Path, default=reports.OUT)
+    add_options(parser, VARIANTS)
     options = parser.parse_args()
+    variants = chosen(parser, options, VARIANTS)
     wanted = options.directions.split(",")
     if unknown := set(wanted) - set(DIRECTIONS):
         parser.error(f"argument --directions: {', '.join(sorted(unknown))}; there are {', '.join(DIRECTIONS)}")
@@ -203,9 +208,9 @@ def main() -> int:
     found: dict[str, Times] = {}
     for direction in wanted:
         sizes = [each for each in DIRECTIONS[direction] if not options.sizes or each.name in options.sizes.split(",")]
-        found[direction], broken = measured(sizes, options.n, out / "run", choose)
+        found[direction], broken = measured(sizes, variants, options.n, out / "run", choose)
         failed += broken
-        sys.stdout.write(f"\n{direction}\n{table(found[direction], [each.name for each in VARIANTS])}\n\n")
+        sys.stdout.write(f"\n{direction}\n{table(found[direction], [each.name for each in variants])}\n\n")
     summaries = {
         direction: {size: {name: summary(took) for name, took in by.items()} for size, by in times.items()}
         for direction, times in found.items()

@@ -25,7 +25,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
+from bench.local_flights import Failed, LocalFlights
+from bench.variants import UNDERSTUDY
 from testkit import kills, observer, reports, s3
 from testkit.command import confs
 from testkit.comparison import verify_apart

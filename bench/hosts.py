@@ -33,7 +33,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from bench.failover import BUSY, CALM
-from bench.local_flights import CLUSTER, PATIENCE_S, ROUNDS, SPARK, Failed, Job, LocalFlights, Variant
+from bench.local_flights import CLUSTER, PATIENCE_S, ROUNDS, SPARK, Failed, Job, LocalFlights
+from bench.variants import Variant
 from testkit import documents, kills, observer, reports, s3
 from testkit.command import confs, understudy
 from testkit.deployment import Replica

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.variants import Variant
 from testkit import documents, kills, observer, procs
 from testkit.command import understudy
 from testkit.deployment import Deployment, Replica
@@ -40,21 +41,6 @@ PATIENCE_S = 90.0
 
 class Failed(Exception):
     """The run cannot go on: no replica took over, or none ever led."""
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """How the script is kept alive. ``fenced`` ones write a fence's log, which says who committed."""
-
-    name: str
-    replicas: int
-    fenced: bool
-    options: tuple[str, ...] = ()
-
-
-UNDERSTUDY = Variant("understudy", 3, fenced=True)
-OPEN_SESSION = Variant("open_session", 3, fenced=True, options=("--rehearse=off",))
-RESTART = Variant("restart", 1, fenced=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +87,7 @@ class LocalFlights:
         environment = {"UNDERSTUDY_LOG": "json", "PYTHONUNBUFFERED": "1", "PYSPARK_PYTHON": sys.executable}
         environment["UNDERSTUDY_FENCE_LOGS_KEPT"] = "1000000"  # stale writes are counted in all of them at the end
         environment["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(REPOSITORY / "hooks"), os.environ.get("PYTHONPATH")])
+            filter(None, [str(self.variant.checkout / "hooks"), os.environ.get("PYTHONPATH")])
         )
         if not self.variant.fenced:
             environment["PYSPARK_SUBMIT_ARGS"] = shlex.join([*SPARK, *self.job.settings, "pyspark-shell"])

@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 from bench.failover import trial
-from bench.local_flights import UNDERSTUDY, Failed, LocalFlights
+from bench.local_flights import Failed, LocalFlights
+from bench.variants import UNDERSTUDY
 from testkit import kills, observer, reports
 from testkit.comparison import verify_apart
 from testkit.feeds import DAYS, load

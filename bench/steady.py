@@ -10,7 +10,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench.local_flights import RESTART, UNDERSTUDY, Failed, LocalFlights, Variant
+from bench.local_flights import Failed, LocalFlights
+from bench.variants import RESTART, UNDERSTUDY, Variant
 from testkit import observer, procs, reports
 from testkit.feeds import load
 
