@@ -26,6 +26,8 @@ from understudy.submit import SHELL, merged, without
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
 
+_LOCAL_DISK = "spark.hadoop.fs.file.impl"
+
 
 def submit_arguments(spec: DriverSpec, script: str) -> str:
     """``PYSPARK_SUBMIT_ARGS`` as PySpark starts the JVM: what the user may change, what the script has put there itself, the
@@ -145,6 +147,14 @@ def broadcast_in_small_blocks(jconf: Any) -> None:
     """
     if workers.executes_here(jconf):
         jconf.setIfMissing("spark.broadcast.blockSize", "1m")
+
+
+def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
+    """Unless the user has named a file system of their own. Hadoop's starts ``chmod`` for each file that it makes (docs/decisions/0078)."""
+    if workers.executes_here(jconf) and not jconf.contains(_LOCAL_DISK):
+        jconf.set(_LOCAL_DISK, "dev.understudy.local.LocalDisk")
+        jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.local.LocalDiskContext")
+        jvm.dev.understudy.local.LocalDisk.replaceShared()
 
 
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:

@@ -8,7 +8,14 @@ from typing import Any
 
 from understudy.driver import workers
 from understudy.driver.fence_check import FenceCheck
-from understudy.driver.jvm import attach, broadcast_in_small_blocks, launched, popen_class, refuse_other_jvms
+from understudy.driver.jvm import (
+    attach,
+    broadcast_in_small_blocks,
+    launched,
+    local_disk_without_processes,
+    popen_class,
+    refuse_other_jvms,
+)
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import CONTEXT
 from understudy.driver.startup_output import StartupOutput
@@ -46,6 +53,7 @@ def replace_gateway(
             check.install(conf)
             workers.install(self._jvm, conf)
             broadcast_in_small_blocks(conf)
+            local_disk_without_processes(self._jvm, conf)
             made = stock(self, conf)
             if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
                 made.addJar(spec.fence_jar)  # tasks write state and sinks through it
