@@ -154,7 +154,7 @@ def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
     if workers.executes_here(jconf) and not jconf.contains(_LOCAL_DISK):
         jconf.set(_LOCAL_DISK, "dev.understudy.local.LocalDisk")
         jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.local.LocalDiskContext")
-        jvm.dev.understudy.local.LocalDisk.replaceShared()
+        jvm.dev.understudy.local.LocalDisk.share()
 
 
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:

@@ -13,13 +13,18 @@ public final class LocalDisk extends LocalFileSystem {
   }
 
   /**
-   * Has Hadoop make its shared local file system again, if it is one of its own: spark-submit asks
-   * for it before the configuration of the context is read. Who has it keeps it, and can use it.
+   * Becomes the local file system that Hadoop shares, in place of its own one: parts of Spark have
+   * asked for that before the configuration of a context is read, or ask with another one. Who has
+   * it keeps it, and can use it.
    */
-  public static void replaceShared() throws IOException {
-    FileSystem shared = FileSystem.get(URI.create("file:///"), new Configuration(false));
+  public static void share() throws IOException {
+    URI disk = URI.create("file:///");
+    Configuration settings = new Configuration();
+    FileSystem shared = FileSystem.get(disk, settings);
     if (shared.getClass() == LocalFileSystem.class) {
       shared.close();
+      settings.setClass("fs.file.impl", LocalDisk.class, FileSystem.class);
+      FileSystem.get(disk, settings);
     }
   }
 }
