@@ -151,10 +151,11 @@ def broadcast_in_small_blocks(jconf: Any) -> None:
 
 def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
     """Unless the user has named a file system of their own. Hadoop's starts ``chmod`` for each file that it makes (docs/decisions/0078)."""
-    if workers.executes_here(jconf) and not jconf.contains(_LOCAL_DISK):
-        jconf.set(_LOCAL_DISK, "dev.understudy.local.LocalDisk")
+    if not workers.executes_here(jconf) or jconf.contains(_LOCAL_DISK):
+        return
+    if ours := jvm.dev.understudy.local.LocalDisk.share():
+        jconf.set(_LOCAL_DISK, ours)
         jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.local.LocalDiskContext")
-        jvm.dev.understudy.local.LocalDisk.share()
 
 
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:
