@@ -153,9 +153,9 @@ def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
     """Unless the user has named a file system of their own. Hadoop's starts ``chmod`` for each file that it makes (docs/decisions/0078)."""
     if not workers.executes_here(jconf) or jconf.contains(_LOCAL_DISK):
         return
-    if ours := jvm.dev.understudy.local.LocalDisk.share():
+    if ours := jvm.dev.understudy.hadoop.LocalDisk.share():
         jconf.set(_LOCAL_DISK, ours)
-        jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.local.LocalDiskContext")
+        jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.hadoop.LocalDiskContext")
 
 
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:

@@ -55,6 +55,7 @@ def replace_gateway(
             broadcast_in_small_blocks(conf)
             local_disk_without_processes(self._jvm, conf)
             made = stock(self, conf)
+            self._jvm.dev.understudy.hadoop.PropertySources.forget(made.hadoopConfiguration())
             if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
                 made.addJar(spec.fence_jar)  # tasks write state and sinks through it
             return made

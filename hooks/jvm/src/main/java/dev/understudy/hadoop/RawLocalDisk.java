@@ -1,4 +1,4 @@
-package dev.understudy.local;
+package dev.understudy.hadoop;
 
 import java.io.IOException;
 import java.nio.file.Files;
