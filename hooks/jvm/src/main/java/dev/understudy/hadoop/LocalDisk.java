@@ -51,7 +51,7 @@ public class LocalDisk extends LocalFileSystem {
   public static final class BesideHive extends LocalDisk {
     @Override
     public boolean rename(Path source, Path target) throws IOException {
-      return !isFile(target) && super.rename(source, target);
+      return !pathToFile(target).isFile() && super.rename(source, target);
     }
   }
 }

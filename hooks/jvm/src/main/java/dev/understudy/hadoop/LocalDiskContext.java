@@ -35,12 +35,6 @@ public final class LocalDiskContext extends ChecksumFs {
     }
 
     @Override
-    @Deprecated
-    public FsServerDefaults getServerDefaults() throws IOException {
-      return LocalConfigKeys.getServerDefaults();
-    }
-
-    @Override
     public boolean isValidName(String name) {
       return true; // every name that the disk takes
     }

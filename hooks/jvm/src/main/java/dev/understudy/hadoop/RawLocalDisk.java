@@ -36,7 +36,8 @@ final class RawLocalDisk extends RawLocalFileSystem {
 
   @Override
   public FileStatus getFileLinkStatus(org.apache.hadoop.fs.Path path) throws IOException {
-    boolean link = Files.isSymbolicLink(pathToFile(path).toPath());
+    // the name that Hadoop gives to readlink
+    boolean link = Files.isSymbolicLink(Path.of(path.toString()));
     return link ? super.getFileLinkStatus(path) : getFileStatus(path);
   }
 }
