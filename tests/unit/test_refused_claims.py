@@ -78,7 +78,7 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
     client = FenceClient()
     claims = RootClaims(gate_client, check, client, send)
     client.attached(
-        SimpleNamespace(dev=SimpleNamespace(understudy=SimpleNamespace(fence=SimpleNamespace(Fence=fence))))
+        SimpleNamespace(**{"dev.understudy.fence.Fence": fence})
     )
     claims.granted(Granted(1))
     claims.claim({"/new": Session()})

@@ -158,9 +158,7 @@ class Script:
         self.sent: list[Message] = []
         self._fails, self._how = fails, how
         copies = SimpleNamespace(copy=self._copy, verify=self._verify, discard=lambda to, _: self._do("discard", to))
-        jvm = SimpleNamespace(
-            dev=SimpleNamespace(understudy=SimpleNamespace(savepoint=SimpleNamespace(CheckpointCopy=copies)))
-        )
+        jvm = SimpleNamespace(**{"dev.understudy.savepoint.CheckpointCopy": copies})
         context = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
         session = SimpleNamespace(_jvm=jvm, sparkContext=context, version="4.2.1")
         sink = SimpleNamespace(kind="parquet", directory="/out")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from understudy.driver.java import java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -22,7 +24,7 @@ class BatchInputs:
         """The script has made a frame that may read files in batch."""
         with self._lock:
             if self._inputs is None:
-                self._inputs = frame.sparkSession._jvm.dev.understudy.rehearsal.BatchInputs()  # type: ignore[union-attr] # noqa: SLF001
+                self._inputs = java_class(frame.sparkSession._jvm, "dev.understudy.rehearsal.BatchInputs")()  # noqa: SLF001
         self._inputs.add(frame._jdf)  # noqa: SLF001
 
     def used_by(self, query: PendingQuery) -> None:

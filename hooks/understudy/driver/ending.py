@@ -26,6 +26,7 @@ from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.error_text import first_line
 from understudy.driver.fence_client import FenceClient
 from understudy.driver.gate_client import GateClient
+from understudy.driver.java import java_class
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry, failed_last
 from understudy.driver.spark_patches.registry import PatchRegistry
@@ -213,7 +214,7 @@ def _ends(gateway: Any) -> bool:
     if gateway.proc.poll() is not None or is_exiting(gateway.proc.pid):
         return True
     try:
-        return bool(gateway.jvm.org.apache.spark.util.ShutdownHookManager.inShutdown())
+        return bool(java_class(gateway.jvm, "org.apache.spark.util.ShutdownHookManager").inShutdown())
     except (Py4JError, OSError):  # a script may close the gateway; the kernel says that the JVM lives
         return is_exiting(gateway.proc.pid)
 

@@ -6,6 +6,8 @@ import time
 
 from pyspark import SparkContext
 
+from understudy.driver.java import java_class
+
 
 def ask_for(count: int) -> None:
     """Ask the cluster manager for ``count`` executors in all, once there is a session. Returns when it has been told."""
@@ -13,6 +15,7 @@ def ask_for(count: int) -> None:
     while (context := SparkContext._active_spark_context) is None or not hasattr(context, "_jsc"):  # noqa: SLF001
         time.sleep(0.1)
     jvm = context._jvm  # noqa: SLF001
-    assert jvm is not None
-    nowhere = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    nowhere = java_class(jvm, "org.apache.spark.api.python.PythonUtils").toScalaMap(
+        java_class(jvm, "java.util.HashMap")()
+    )
     context._jsc.sc().requestTotalExecutors(count, 0, nowhere)  # noqa: SLF001

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar
 from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
+from understudy.driver.java import java_class
 from understudy.errors import EnvironmentProblem, UnderstudyError
 
 P = ParamSpec("P")
@@ -28,7 +29,7 @@ class FenceCheck:
 
     def attached(self, gateway: Any) -> None:
         self._gateway = gateway
-        self._settings = gateway.jvm.dev.understudy.fence.FenceSettings
+        self._settings = java_class(gateway.jvm, "dev.understudy.fence.FenceSettings")
 
     def install(self, jconf: Any) -> None:
         """Put the fence into the configuration of a context that is about to be made."""
@@ -75,7 +76,7 @@ def foreign_setting(key: str, value: str | None, where: str) -> EnvironmentProbl
 
 def fence_class(gateway: Any, jar: str) -> Any:
     """The JVM's side. Raises ``EnvironmentProblem`` where the jar is not on its class path."""
-    fence = gateway.jvm.dev.understudy.fence.Fence
+    fence = java_class(gateway.jvm, "dev.understudy.fence.Fence")
     if isinstance(fence, JavaPackage):
         raise EnvironmentProblem(
             f"the JVM has started without {jar}",

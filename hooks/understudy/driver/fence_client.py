@@ -10,6 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql.streaming import StreamingQuery
 
+from understudy.driver.java import java_class
 from understudy.errors import CheckpointLost, EnvironmentProblem, IdentityConflict, UnderstudyError
 
 _SHARED = (
@@ -44,7 +45,7 @@ class FenceClient:
 
     @property
     def _fence(self) -> Any:
-        return self._jvm.dev.understudy.fence.Fence
+        return java_class(self._jvm, "dev.understudy.fence.Fence")
 
     def prepare(self, root: str, session: Any) -> None:
         """Make ready what a claim of ``root`` needs, and change nothing there."""
@@ -59,7 +60,7 @@ class FenceClient:
 
     def count_ungated(self, checkpoint: str, session: Any, *, always: bool) -> None:
         """Count the driver as busy while tasks of this checkpoint's query write: in a batch, or ``always``."""
-        self._jvm.dev.understudy.fence.UngatedSinks.count(checkpoint, _hadoop_conf(session), always)
+        java_class(self._jvm, "dev.understudy.fence.UngatedSinks").count(checkpoint, _hadoop_conf(session), always)
 
     def quiesce(self, within_ms: int) -> bool:
         """Hold new batches; true once none is in flight, false after ``within_ms``. True while there is no JVM."""
@@ -80,7 +81,7 @@ class FenceClient:
                 self._fence.resume()
 
     def has_watermark(self, query: StreamingQuery) -> bool:
-        return bool(self._jvm.dev.understudy.fence.Watermarks.of(query._jsq))  # noqa: SLF001
+        return bool(java_class(self._jvm, "dev.understudy.fence.Watermarks").of(query._jsq))  # noqa: SLF001
 
     def drained_by(self, root: str, session: Any) -> int:
         """The batch that drains the query of this checkpoint, if it is the last one that was begun there; else -1."""

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from understudy.clock import Instant, instant
 from understudy.driver import workers
 from understudy.driver.fence_check import fence_class
+from understudy.driver.java import java_class
 from understudy.driver.startup_output import StartupOutput, is_permanent, reason_in
 from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
@@ -153,7 +154,7 @@ def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
     """Unless the user has named a file system of their own. Hadoop's starts ``chmod`` for each file that it makes (docs/decisions/0078)."""
     if not workers.executes_here(jconf) or jconf.contains(_LOCAL_DISK):
         return
-    if ours := jvm.dev.understudy.hadoop.LocalDisk.share():
+    if ours := java_class(jvm, "dev.understudy.hadoop.LocalDisk").share():
         jconf.set(_LOCAL_DISK, ours)
         jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.hadoop.LocalDiskContext")
 

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from understudy.driver.fence_client import FenceClient
+from understudy.driver.java import java_class
 from understudy.driver.scala import private_field
 from understudy.driver.session_snapshot import SessionSnapshot
 from understudy.driver.sinks import TRANSIENT_SINKS, Sink, Ungated
@@ -101,9 +102,9 @@ class PendingQuery:
             return None
         jvm: Any = self.session._jvm  # noqa: SLF001
         conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        stored = jvm.org.apache.spark.sql.execution.streaming.runtime.StreamMetadata
+        stored = java_class(jvm, "org.apache.spark.sql.execution.streaming.runtime.StreamMetadata")
         try:
-            found = stored.read(jvm.org.apache.hadoop.fs.Path(self.checkpoint, "metadata"), conf)
+            found = stored.read(java_class(jvm, "org.apache.hadoop.fs.Path")(self.checkpoint, "metadata"), conf)
         except Py4JJavaError:  # a store that does not answer, or a damaged file: the start will tell
             return None
         return str(found.get().id()) if found.isDefined() else None
@@ -135,7 +136,7 @@ class PendingQuery:
             fence.count_ungated(self.checkpoint, self.session, always=ungated is Ungated.ALWAYS)
 
     def qualified(self, directory: str) -> str:
-        path = self.session._jvm.org.apache.hadoop.fs.Path(directory)  # noqa: SLF001
+        path = java_class(self.session._jvm, "org.apache.hadoop.fs.Path")(directory)  # noqa: SLF001
         conf = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
         return str(path.getFileSystem(conf).makeQualified(path).toString())
 
@@ -225,6 +226,5 @@ def analyse(writer: DataStreamWriter) -> None:
     plan = frame.queryExecution().analyzed()
     if not plan.isStreaming():
         jwrite.start()  # Spark's own error for a batch frame; nothing can start
-    session._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(  # noqa: SLF001
-        plan, private_field(jwrite, "outputMode")
-    )
+    checker = java_class(session._jvm, "org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker")  # noqa: SLF001
+    checker.checkForStreaming(plan, private_field(jwrite, "outputMode"))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from understudy.driver.batch_inputs import BatchInputs
+from understudy.driver.java import java_class
 from understudy.driver.read_budget import ReadBudget
 from understudy.driver.rehearsal_round import Interrupted, RoundResult, run_round
 from understudy.driver.rehearsal_schedule import (
@@ -208,7 +209,7 @@ class Rehearsals:
             return
         if not self._cancelled.is_set():
             # A takeover is no moment for the collection of what rehearsals left: seen, 0.2 s of its 2 s.
-            self._queries[0].session._jvm.java.lang.System.gc()  # noqa: SLF001
+            java_class(self._queries[0].session._jvm, "java.lang.System").gc()  # noqa: SLF001
         if self._added.wait(pause) and not self._cancelled.is_set():
             self._rounds = 0
 
@@ -271,7 +272,7 @@ class Rehearsals:
     def made(self, query: PendingQuery, checkpoint: str | None, scratch: str) -> Any:
         """A rehearsal of ``query`` in the JVM that reads ``checkpoint``, and writes to ``scratch`` below this driver's own directory."""
         jvm = query.session._jvm  # noqa: SLF001
-        return jvm.dev.understudy.rehearsal.Rehearsal.of(
+        return java_class(jvm, "dev.understudy.rehearsal.Rehearsal").of(
             query.writer._jwrite,  # noqa: SLF001
             query.path,
             query.table,

@@ -14,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from understudy.driver.error_text import first_line
+from understudy.driver.java import java_class
 from understudy.driver.parallel import call_each
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry
@@ -172,7 +173,7 @@ def _milliseconds(asked: Save) -> int:
 
 
 def _copies(query: PendingQuery) -> Any:
-    return query.session._jvm.dev.understudy.savepoint.CheckpointCopy  # noqa: SLF001
+    return java_class(query.session._jvm, "dev.understudy.savepoint.CheckpointCopy")  # noqa: SLF001
 
 
 def _conf(query: PendingQuery) -> Any:

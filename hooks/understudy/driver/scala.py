@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.driver.java import java_class
+
 
 def private_field(java_object: Any, name: str) -> Any:
     """The value of a private field; Spark's writers and Delta's builders have no getters."""
@@ -14,4 +16,4 @@ def private_field(java_object: Any, name: str) -> Any:
 
 def as_java(session: Any, collection: Any) -> Any:
     """A Scala sequence or map as Python's code can iterate over it."""
-    return session._jvm.scala.jdk.javaapi.CollectionConverters.asJava(collection)  # noqa: SLF001
+    return java_class(session._jvm, "scala.jdk.javaapi.CollectionConverters").asJava(collection)  # noqa: SLF001

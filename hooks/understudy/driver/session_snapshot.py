@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from understudy.driver.java import java_class
 from understudy.driver.scala import as_java
 
 
@@ -59,4 +60,4 @@ def _current_database(session: Any) -> tuple[str, str]:
 def _java_conf(session: Any) -> Any:
     scala_map = session._jsparkSession.conf().getAll()  # noqa: SLF001
     # A copy: a view of the live configuration would always equal itself.
-    return session._jvm.java.util.HashMap(as_java(session, scala_map))  # noqa: SLF001
+    return java_class(session._jvm, "java.util.HashMap")(as_java(session, scala_map))  # noqa: SLF001

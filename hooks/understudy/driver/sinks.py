@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from understudy.driver.java import java_class
 from understudy.driver.scala import as_java, private_field
 
 #: Sinks that keep a log of their own in the directory they write to.
@@ -102,7 +103,8 @@ class Sink:
                 return None
             if len(names) > 1:
                 database = names[0]
-            name = jvm.org.apache.spark.sql.catalyst.TableIdentifier(names[-1], jvm.scala.Option.apply(database))
+            of_database = java_class(jvm, "scala.Option").apply(database)
+            name = java_class(jvm, "org.apache.spark.sql.catalyst.TableIdentifier")(names[-1], of_database)
             tables = state.catalog()
             if tables.tableExists(name):
                 standing = tables.getTableMetadata(name)
@@ -112,7 +114,7 @@ class Sink:
             given = self.options.get("path")
             if self.kind not in FILE_SINKS or given is None:
                 return None  # a directory of Spark's own choice must not be there before the table is: its first write claims it
-            paths = jvm.org.apache.hadoop.fs.Path
+            paths = java_class(jvm, "org.apache.hadoop.fs.Path")
             home = paths(tables.getDatabaseMetadata(database).locationUri())
             return str(paths(home, given).toString())  # an absolute one stays as it is
         return None

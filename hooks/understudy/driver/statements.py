@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from understudy.driver.java import java_class
 from understudy.driver.scala import as_java
 from understudy.driver.sinks import SESSION_CATALOG
 
@@ -52,7 +53,7 @@ def has_side_effects(session: SparkSession, text: str) -> bool:
     except Exception:  # noqa: BLE001 - Spark's own error is better than ours, and comes next
         return False
     jvm: Any = session._jvm  # noqa: SLF001
-    command = jvm.java.lang.Class.forName(
+    command = java_class(jvm, "java.lang.Class").forName(
         "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
     )
     if plan.getClass().getSimpleName() == _UNTOLD:
@@ -122,7 +123,7 @@ def _is_this_sessions_own(session: SparkSession, plan: Any, names: list[str]) ->
         return False
     jvm: Any = session._jvm  # noqa: SLF001
     given = plan.properties().get("location")
-    path = jvm.org.apache.hadoop.fs.Path
+    path = java_class(jvm, "org.apache.hadoop.fs.Path")
     home = path(session.conf.get("spark.sql.warehouse.dir"))
     directory = path(home, given.get()) if given.isDefined() else path(home, f"{names[0].lower()}.db")
     return bool(directory.getFileSystem(state.newHadoopConf()).exists(directory))

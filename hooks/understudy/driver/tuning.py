@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from understudy.driver.java import java_class
+
 if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
 
@@ -39,9 +41,10 @@ def advice(query: PendingQuery) -> str:
         kept.append(f"{session.conf.get(_PARTITIONS)} shuffle partitions ({_PARTITIONS})")
     if not chosen.containsKey(_PROVIDER):
         kept.append(f"the state store {session.conf.get(_PROVIDER).rpartition('.')[2]} ({_PROVIDER})")
-    if not kept or not session._jvm.dev.understudy.rehearsal.StatefulPlans.of(query.writer._jwrite):  # noqa: SLF001
+    plans = java_class(session._jvm, "dev.understudy.rehearsal.StatefulPlans")  # noqa: SLF001
+    if not kept or not plans.of(query.writer._jwrite):  # noqa: SLF001
         return ""
-    offsets = session._jvm.org.apache.hadoop.fs.Path(f"{query.checkpoint}/offsets")  # noqa: SLF001
+    offsets = java_class(session._jvm, "org.apache.hadoop.fs.Path")(f"{query.checkpoint}/offsets")  # noqa: SLF001
     if offsets.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).exists(offsets):  # noqa: SLF001
         return ""
     return (

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from understudy.driver.java import java_class
 from understudy.driver.rehearsal_schedule import Policy, pause_after
 from understudy.driver.session_snapshot import SessionSnapshot
 
@@ -77,7 +78,7 @@ class WarmUp:
             self.played = self.played[0] + 1, time.monotonic() - began
             self._report()
             if pause := pause_after(self._policy, *self.played, failed=False, budget_pause=0.0, jitter=1.0):
-                session._jvm.java.lang.System.gc()  # type: ignore[union-attr]  # noqa: SLF001 - a takeover is no moment for it
+                java_class(session._jvm, "java.lang.System").gc()  # noqa: SLF001 - a takeover is no moment for it
                 self._ended.wait(pause)
         self._close()
 
@@ -100,5 +101,5 @@ class WarmUp:
         jvm: Any = session._jvm  # noqa: SLF001
         self._made += 1
         settings = SessionSnapshot.of(session).java_conf
-        made = jvm.dev.understudy.rehearsal.WarmUpQuery
+        made = java_class(jvm, "dev.understudy.rehearsal.WarmUpQuery")
         return made.rehearsal(session._jsparkSession, settings, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001

@@ -8,6 +8,7 @@ from typing import Any
 
 from understudy.driver import workers
 from understudy.driver.fence_check import FenceCheck
+from understudy.driver.java import java_class
 from understudy.driver.jvm import (
     attach,
     broadcast_in_small_blocks,
@@ -55,7 +56,7 @@ def replace_gateway(
             broadcast_in_small_blocks(conf)
             local_disk_without_processes(self._jvm, conf)
             made = stock(self, conf)
-            self._jvm.dev.understudy.hadoop.PropertySources.forget(made.hadoopConfiguration())
+            java_class(self._jvm, "dev.understudy.hadoop.PropertySources").forget(made.hadoopConfiguration())
             if not made.sc().isLocal() and not made.master().startswith("k8s://"):  # there the image has it
                 made.addJar(spec.fence_jar)  # tasks write state and sinks through it
             return made

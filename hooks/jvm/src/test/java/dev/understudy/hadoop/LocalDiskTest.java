@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Whatever Hadoop's own local file system leaves on the disk, ours leaves, too. */
+/** All that Hadoop's own local file system leaves on the disk, ours leaves, too. */
 class LocalDiskTest {
   @TempDir Path home;
 
