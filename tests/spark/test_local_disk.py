@@ -1,0 +1,52 @@
+"""Files of a batch on a local disk: made without a process for each, with the modes that Hadoop gives them."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.spark.rig import Rig
+from tests.spark.test_driver_standby import HEADER, feed
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+#: Programs that Hadoop's own local file system starts.
+PROGRAMS = ("chmod", "readlink")
+
+SCRIPT = HEADER + (
+    "rows.writeStream.queryName('rows').format('parquet').start('out')\nspark.streams.awaitAnyTermination()\n"
+)
+
+
+def noting(directory: Path, started: Path) -> Path:
+    """A directory for ``PATH`` in which each of these programs says that it was started, and does its work."""
+    directory.mkdir()
+    for name in PROGRAMS:
+        program = directory / name
+        program.write_text(f'#!/bin/sh\necho {name} >>{started}\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("own", "names"),
+    [((), set()), (("--conf", "spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem"), {"chmod"})],
+    ids=["ours", "the user's"],
+)
+def test_a_file_costs_no_process_unless_the_user_has_named_another_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: tuple[str, ...], names: set[str]
+) -> None:
+    started = tmp_path / "started"
+    started.touch()
+    monkeypatch.setenv("PATH", str(noting(tmp_path / "bin", started)), prepend=":")
+    feed(tmp_path, 1)
+    with Rig(tmp_path, SCRIPT, submit=own) as rig:
+        rig.lead()
+        rig.until(tmp_path / "checkpoints" / "rows" / "commits" / "0", "{")
+    written = [part for part in (tmp_path / "out").glob("*.parquet") if part.stat().st_size]
+
+    assert written and {stat.S_IMODE(part.stat().st_mode) for part in written} == {0o644}
+    assert set(started.read_text().split()) == names
