@@ -87,9 +87,7 @@ def leading(gate: Path, fence: Fence, gate_client: Any, sent: list[Message]) -> 
     no_rehearsals: Any = None
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
     driver = connect(gate, gate_client, check, no_rehearsals, sent.append)
-    driver.fence.attached(
-        SimpleNamespace(**{"dev.understudy.fence.Fence": fence})
-    )
+    driver.fence.attached(SimpleNamespace(**{"dev.understudy.fence.Fence": fence}))
     driver.takeover.claims.granted(Granted(1))
     return driver
 

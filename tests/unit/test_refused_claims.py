@@ -77,9 +77,7 @@ def test_when_the_lock_is_raised_every_root_is_claimed_again_before_the_record_s
     check: Any = SimpleNamespace(session=lambda _: None)
     client = FenceClient()
     claims = RootClaims(gate_client, check, client, send)
-    client.attached(
-        SimpleNamespace(**{"dev.understudy.fence.Fence": fence})
-    )
+    client.attached(SimpleNamespace(**{"dev.understudy.fence.Fence": fence}))
     claims.granted(Granted(1))
     claims.claim({"/new": Session()})
     claims.claim({"/old": Session()})
