@@ -2,6 +2,7 @@
 
 python -m tests.spark.zoo --kills 20               all of them, and build/zoo/report.json
 python -m tests.spark.zoo --kills 2 udfs upsert    some, whose lines in that report are replaced
+python -m tests.spark.zoo --timed udfs             the same with JVMs and rehearsals as shipped, users' functions rehearsed: build/zoo/timed.json
 python -m tests.spark.zoo --stops 20               those with state, suspended and resumed, and drained: build/zoo/stops.json
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE, Exhibit
 from tests.spark.zoo.report import PLACE, Report
 from tests.spark.zoo.stops import STATEFUL, StopTrial
+from tests.spark.zoo.timed import TimedTrial
 from tests.spark.zoo.trial import Failed, Outcome, Trial
 
 
@@ -26,6 +28,7 @@ def main() -> int:
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="some of them (all)")
     parser.add_argument("--kills", type=int, default=20, help="leaders killed per script")
     parser.add_argument("--stops", type=int, help="in place of kills: suspensions per script, every third with a kill")
+    parser.add_argument("--timed", action="store_true", help="JVMs and rehearsals as users have them")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
     parser.add_argument("--out", type=Path, default=PLACE.parent)
     options = parser.parse_args()
@@ -34,6 +37,8 @@ def main() -> int:
         parser.error(f"argument SCRIPT: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     options.out.mkdir(parents=True, exist_ok=True)
     kind, times, place, usual = Trial, options.kills, PLACE.name, names
+    if options.timed:
+        kind, place = TimedTrial, "timed.json"
     if options.stops is not None:
         kind, times, place, usual = StopTrial, options.stops, "stops.json", list(STATEFUL)
     report = Report(options.out / place)

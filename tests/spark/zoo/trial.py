@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from testkit import documents, kills, observer, procs
 from testkit.command import understudy
@@ -90,6 +90,13 @@ class Outcome:
 
 
 class Trial:
+    """JVMs and rehearsals are as short as comparing sinks allows: their takeovers are no measurement."""
+
+    #: What a standby rehearses, in words of the command.
+    rehearsals: ClassVar[tuple[str, ...]] = ("--rehearse-rounds", "2", "--rehearse-every", "5")
+    #: Rounds after which a standby is as ready as it is waited for.
+    rounds = 2
+
     def __init__(self, exhibit: Exhibit, home: Path, choose: random.Random) -> None:
         self.exhibit = exhibit
         self.home = home
@@ -109,10 +116,15 @@ class Trial:
             "PYSPARK_PYTHON": sys.executable,
             "UNDERSTUDY_LOG": "json",
         }
-        self._spark = [*SPARK, "--driver-java-options", quick.java_options(), *exhibit.submit()]
+        self._spark = [*SPARK, "--driver-java-options", self.java(), *exhibit.submit()]
         self._parties: list[Deployment] = []
         self._broker: kafka.Broker | None = None
         self._fence = FenceLog(home / "ha" / CLUSTER / "log")
+
+    @staticmethod
+    def java() -> str:
+        """Options for a driver's JVM."""
+        return quick.java_options()
 
     def run(self, times: int) -> Outcome:
         """Raises ``Failed`` when a process does not come to an end; what the sinks hold is told in the outcome."""
@@ -214,7 +226,7 @@ class Trial:
     def _join(self, name: str, count: int) -> None:
         ids = ["--ha-dir", str(self.home / "ha"), "--cluster-id", CLUSTER]
         restarts = ["--restart-strategy", "fixed-delay", "--restart-attempts", "500"]
-        options = ["--profile", "fast", *restarts, "--rehearse-rounds", "2", "--rehearse-every", "5"]
+        options = ["--profile", "fast", *restarts, *self.rehearsals]
         command = [*understudy(), "run", *ids, *options, *self._spark, *self._script]
         party = Deployment(
             lambda _: ["env", "-C", str(self.played), *command],
@@ -249,7 +261,7 @@ class Trial:
         waits = [each for each in self._standings() if each.role == "standby"]
         if not self.exhibit.how:
             return [each for each in waits if each.held]
-        return [each for each in waits if each.rounds >= 2 and (each.rehearsed or each.how == WARM_UP)]
+        return [each for each in waits if each.rounds >= self.rounds and (each.rehearsed or each.how == WARM_UP)]
 
     def _finished(self) -> bool:
         entries: dict[str, Any] = self._job().get("entries", {})
