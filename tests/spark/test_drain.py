@@ -188,8 +188,9 @@ drain.Drained = lambda *given: still("commit") or drained(*given)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replicas", [STANDS_STILL + SCRIPT], indirect=True)
-@pytest.mark.parametrize("where", ["entry", pytest.param("commit", marks=pytest.mark.long)])
+@pytest.mark.parametrize("where", ["entry", "commit"])
 def test_a_leader_that_dies_before_the_entry_or_after_the_commit_leaves_it_to_the_next_one(
     replicas: Replicas, where: str
 ) -> None:

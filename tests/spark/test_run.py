@@ -95,6 +95,7 @@ def test_a_checkpoint_that_another_cluster_has_claimed_is_refused(replicas: Repl
     assert "Use another checkpoint location or cluster id" in said
 
 
+@pytest.mark.long
 def test_a_finished_job_is_not_run_again_and_a_new_run_of_it_reads_what_came_since(tmp_path: Path) -> None:
     script = SCRIPT.replace(
         "spark.streams.awaitAnyTermination()", "q = spark.streams.active[0]; q.processAllAvailable(); q.stop()"

@@ -225,6 +225,7 @@ def test_a_job_that_is_drained_leaves_a_savepoint_from_before_and_a_fork_of_it_g
     wait_for_rows(replicas, {3}, 2, out="other")
 
 
+@pytest.mark.long
 def test_into_the_sink_of_the_first_job_a_fork_is_refused(replicas: Replicas) -> None:
     start(replicas)
     feed(replicas, [1])

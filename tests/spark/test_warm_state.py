@@ -178,12 +178,12 @@ def test_what_the_leader_has_done_since_the_last_look_is_loaded_at_the_grant(sta
 @pytest.mark.parametrize(
     ("provider", "when"),
     [
-        ("map", "at the grant"),
         ("changelog", "followed"),
         *(
             pytest.param(*each, marks=pytest.mark.long)
             for each in (
                 ("map", "followed"),
+                ("map", "at the grant"),
                 ("changelog", "at the grant"),
                 ("rocksdb", "followed"),
                 ("rocksdb", "at the grant"),
