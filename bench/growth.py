@@ -37,6 +37,7 @@ from testkit import kills, observer, reports, s3
 from testkit.command import confs
 from testkit.feeds import COLUMNS, load, place
 from testkit.links import slow_link
+from testkit.options import refuse_unknown
 from testkit.phases import Takeover, in_a_line
 from testkit.takeovers import Times, Took, summary, table
 
@@ -200,8 +201,7 @@ def main() -> int:
     options = parser.parse_args()
     variants = chosen(parser, options, VARIANTS)
     wanted = options.directions.split(",")
-    if unknown := set(wanted) - set(DIRECTIONS):
-        parser.error(f"argument --directions: {', '.join(sorted(unknown))}; there are {', '.join(DIRECTIONS)}")
+    refuse_unknown(parser, "--directions", wanted, DIRECTIONS)
     if options.n < 1:
         parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
     out, choose, failed = reports.made(options.out), random.Random(options.seed), 0

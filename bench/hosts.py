@@ -40,6 +40,7 @@ from testkit.command import confs, understudy
 from testkit.deployment import Replica
 from testkit.feeds import load
 from testkit.hosts import SERVER, Host, hosts, why_not
+from testkit.options import refuse_unknown
 from testkit.phases import Takeover, in_a_line
 from testkit.tails import FenceLog
 from testkit.takeovers import Times, Took, asked, concluded
@@ -252,8 +253,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
     options, wanted = asked(parser, KINDS)
     backends = options.ha.split(",")
-    if unknown := set(backends) - set(BACKENDS):
-        parser.error(f"argument --ha: {', '.join(sorted(unknown))}; there are {', '.join(BACKENDS)}")
+    refuse_unknown(parser, "--ha", backends, BACKENDS)
     if why := why_not():
         parser.error(f"no hosts can be made here: {why}")
     out, choose, failed = reports.made(options.out), random.Random(options.seed), 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from testkit.options import refuse_unknown
 from testkit.places import REPOSITORY
 
 
@@ -37,9 +38,7 @@ def add_options(parser: argparse.ArgumentParser, variants: Sequence[Variant]) ->
 def chosen(parser: argparse.ArgumentParser, options: argparse.Namespace, variants: Sequence[Variant]) -> list[Variant]:
     """Those that ``--variants`` names, and as the second one what ``--beside`` names, by its commit. Exits where there is none."""
     names = options.variants.split(",")
-    if unknown := set(names) - {each.name for each in variants}:
-        known = ", ".join(each.name for each in variants)
-        parser.error(f"argument --variants: {', '.join(sorted(unknown))}; there are {known}")
+    refuse_unknown(parser, "--variants", names, [each.name for each in variants])
     found = [each for each in variants if each.name in names]
     if options.beside is not None:
         checkout = options.beside.resolve()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from testkit import reports
+from testkit.options import refuse_unknown
 from testkit.phases import PHASES
 
 
@@ -76,8 +77,7 @@ def asked(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> tuple[argpar
     if options.n < 1:
         parser.error(f"argument -n: {options.n} takeovers measure nothing; give 1 or more")
     wanted = set(options.kinds.split(","))
-    if unknown := wanted - set(kinds):
-        parser.error(f"argument --kinds: {', '.join(sorted(unknown))}; there are {', '.join(kinds)}")
+    refuse_unknown(parser, "--kinds", wanted, kinds)
     return options, wanted
 
 

@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+from testkit.options import refuse_unknown
 from tests.spark.zoo.exhibits import EXHIBITS, ONCE, Exhibit
 from tests.spark.zoo.report import PLACE, Report
 from tests.spark.zoo.stops import STATEFUL, StopTrial
@@ -27,14 +28,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.zoo")
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="some of them (all)")
     parser.add_argument("--kills", type=int, default=20, help="leaders killed per script")
-    parser.add_argument("--stops", type=int, help="in place of kills: suspensions per script, every third with a kill")
-    parser.add_argument("--timed", action="store_true", help="JVMs and rehearsals as users have them")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--stops", type=int, help="in place of kills: suspensions per script, every third with a kill")
+    other.add_argument("--timed", action="store_true", help="JVMs and rehearsals as users have them")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
     parser.add_argument("--out", type=Path, default=PLACE.parent)
     options = parser.parse_args()
     names = [exhibit.script for exhibit in EXHIBITS]
-    if unknown := set(options.scripts) - set(names):
-        parser.error(f"argument SCRIPT: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    refuse_unknown(parser, "SCRIPT", options.scripts, names)
     options.out.mkdir(parents=True, exist_ok=True)
     kind, times, place, usual = Trial, options.kills, PLACE.name, names
     if options.timed:
