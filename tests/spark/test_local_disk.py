@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.programs import program
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
 
@@ -21,16 +22,6 @@ SCRIPT = HEADER + (
 )
 
 
-def noting(directory: Path, started: Path) -> Path:
-    """A directory for ``PATH`` in which each of these programs says that it was started, and does its work."""
-    directory.mkdir()
-    for name in PROGRAMS:
-        program = directory / name
-        program.write_text(f'#!/bin/sh\necho {name} >>{started}\nexec {shutil.which(name)} "$@"\n')
-        program.chmod(0o755)
-    return directory
-
-
 @pytest.mark.parametrize(
     ("own", "names"),
     [((), set()), (("--conf", "spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem"), {"chmod"})],
@@ -41,7 +32,9 @@ def test_a_file_costs_no_process_unless_the_user_has_named_another_file_system(
 ) -> None:
     started = tmp_path / "started"
     started.touch()
-    monkeypatch.setenv("PATH", str(noting(tmp_path / "bin", started)), prepend=":")
+    for name in PROGRAMS:
+        program(tmp_path / "bin" / name, f'echo {name} >>{started}\nexec {shutil.which(name)} "$@"')
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     feed(tmp_path, 1)
     with Rig(tmp_path, SCRIPT, submit=own) as rig:
         rig.lead()
