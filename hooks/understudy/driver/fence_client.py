@@ -29,23 +29,20 @@ class FenceClient:
 
     def __init__(self) -> None:
         self._jvm: Any = None
+        self._fence: Any = None  # the class in that JVM
         self._lock = threading.Lock()  # guards _holds, and that a JVM which attaches holds
         self._holds = False
 
     def attached(self, jvm: Any) -> None:
         """The JVM is up and has mapped the gate. A script that stops its JVM and starts another one attaches again."""
         with self._lock:
-            self._jvm = jvm
+            self._jvm, self._fence = jvm, java_class(jvm, "dev.understudy.fence.Fence")
             if self._holds:
                 self._fence.quiesce(0)
 
     @property
     def attached_to_jvm(self) -> bool:
         return self._jvm is not None
-
-    @property
-    def _fence(self) -> Any:
-        return java_class(self._jvm, "dev.understudy.fence.Fence")
 
     def prepare(self, root: str, session: Any) -> None:
         """Make ready what a claim of ``root`` needs, and change nothing there."""
