@@ -27,8 +27,6 @@ from understudy.submit import SHELL, merged, without
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
 
-_LOCAL_DISK = "spark.hadoop.fs.file.impl"
-
 
 def submit_arguments(spec: DriverSpec, script: str) -> str:
     """``PYSPARK_SUBMIT_ARGS`` as PySpark starts the JVM: what the user may change, what the script has put there itself, the
@@ -152,11 +150,8 @@ def broadcast_in_small_blocks(jconf: Any) -> None:
 
 def local_disk_without_processes(jvm: Any, jconf: Any) -> None:
     """Unless the user has named a file system of their own. Hadoop's starts ``chmod`` for each file that it makes (docs/decisions/0078)."""
-    if not workers.executes_here(jconf) or jconf.contains(_LOCAL_DISK):
-        return
-    if ours := java_class(jvm, "dev.understudy.hadoop.LocalDisk").share():
-        jconf.set(_LOCAL_DISK, ours)
-        jconf.setIfMissing("spark.hadoop.fs.AbstractFileSystem.file.impl", "dev.understudy.hadoop.LocalDiskContext")
+    if workers.executes_here(jconf):
+        java_class(jvm, "dev.understudy.hadoop.LocalDisk").configure(jconf)
 
 
 def _not_started(outputs: list[StartupOutput], error: Exception) -> Exception:

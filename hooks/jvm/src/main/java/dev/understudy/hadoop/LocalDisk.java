@@ -6,36 +6,49 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkConf;
+import org.apache.spark.deploy.SparkHadoopUtil;
 
 /** For {@code fs.file.impl}: Hadoop's local file system, checksum files included. */
 public class LocalDisk extends LocalFileSystem {
   private static final URI DISK = URI.create("file:///");
+  private static final String HADOOP = "spark.hadoop.";
+  private static final String OF_FILES = "fs.file.impl";
+  private static final String OF_CONTEXTS = "fs.AbstractFileSystem.file.impl";
+  private static final String HADOOPS = "org.apache.hadoop.fs.local.LocalFs";
 
   public LocalDisk() {
     super(new RawLocalDisk());
   }
 
   /**
-   * Becomes the local file system that Hadoop shares, in place of its own one: parts of Spark have
-   * asked for that before the configuration of a context is read, or ask with another one. Who has
-   * it keeps it, and can use it.
+   * Configures a context that is about to be made, unless the user has named another file system,
+   * there or in Hadoop's own files.
    *
-   * @return the class to configure; empty where another file system than Hadoop's is configured
+   * <p>Becomes the local file system that Hadoop shares, too: parts of Spark have asked for that
+   * before the configuration of a context is read, or ask with another one. Who has it keeps it,
+   * and can use it.
    */
-  public static String share() throws IOException {
-    Configuration settings = new Configuration();
+  public static void configure(SparkConf context) throws IOException {
+    Configuration settings = SparkHadoopUtil.get().newConfiguration(context);
+    if (settings.get(OF_FILES) != null) {
+      return;
+    }
     Class<? extends FileSystem> stock = FileSystem.getFileSystemClass(DISK.getScheme(), settings);
     Class<? extends LocalDisk> ours = inPlaceOf(stock);
     if (ours == null) {
-      return "";
+      return;
+    }
+    context.set(HADOOP + OF_FILES, ours.getName());
+    if (HADOOPS.equals(settings.get(OF_CONTEXTS))) {
+      context.setIfMissing(HADOOP + OF_CONTEXTS, LocalDiskContext.class.getName());
     }
     FileSystem shared = FileSystem.get(DISK, settings);
     if (shared.getClass() == stock) {
       shared.close();
-      settings.setClass("fs.file.impl", ours, FileSystem.class);
+      settings.setClass(OF_FILES, ours, FileSystem.class);
       FileSystem.get(DISK, settings);
     }
-    return ours.getName();
   }
 
   private static Class<? extends LocalDisk> inPlaceOf(Class<? extends FileSystem> stock) {

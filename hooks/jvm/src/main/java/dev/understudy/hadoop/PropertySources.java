@@ -7,8 +7,8 @@ import org.apache.hadoop.conf.Configuration;
 /**
  * Where each property of a configuration came from. Spark sends a configuration with every task
  * that writes files; Hadoop writes the sources of its more than a thousand properties with it, each
- * compressed by itself, and the task inflates them one by one: a third of what it costs to begin.
- * They are there to be read by people.
+ * compressed by itself, and the task inflates them one by one, before it does anything else. They
+ * are there to be read by people.
  */
 public final class PropertySources {
   private PropertySources() {}

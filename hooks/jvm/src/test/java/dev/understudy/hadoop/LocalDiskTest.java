@@ -27,6 +27,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.Options.Rename;
 import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.spark.SparkConf;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -215,15 +216,40 @@ class LocalDiskTest {
 
   @Test
   void theNextOneToAskGetsOurs() throws IOException {
+    FileSystem.closeAll(); // another test may have had ours made
     FileSystem before = FileSystem.get(URI.create("file:///"), new Configuration());
+    SparkConf context = new SparkConf(false);
 
-    assertEquals(LocalDisk.class.getName(), LocalDisk.share());
+    LocalDisk.configure(context);
 
+    assertEquals(LocalDisk.class.getName(), context.get("spark.hadoop.fs.file.impl"));
+    assertEquals(named(), context.get("spark.hadoop.fs.AbstractFileSystem.file.impl"));
     FileSystem after = FileSystem.get(URI.create("file:///"), new Configuration());
     assertNotSame(before, after);
     assertSame(LocalDisk.class, after.getClass());
     write(before, home.resolve("file"), "still usable");
-    assertEquals(LocalDisk.class.getName(), LocalDisk.share());
+    LocalDisk.configure(new SparkConf(false));
     assertSame(after, FileSystem.get(URI.create("file:///"), new Configuration()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"org.apache.hadoop.fs.LocalFileSystem", "org.example.Files"})
+  void aFileSystemThatTheUserHasNamedStays(String theirs) throws IOException {
+    SparkConf context = new SparkConf(false).set("spark.hadoop.fs.file.impl", theirs);
+
+    LocalDisk.configure(context);
+
+    assertEquals(theirs, context.get("spark.hadoop.fs.file.impl"));
+    assertFalse(context.contains("spark.hadoop.fs.AbstractFileSystem.file.impl"));
+  }
+
+  @Test
+  void oneOfContextsThatTheUserHasNamedStays() throws IOException {
+    String setting = "spark.hadoop.fs.AbstractFileSystem.file.impl";
+    SparkConf context = new SparkConf(false).set(setting, "org.example.Files");
+
+    LocalDisk.configure(context);
+
+    assertEquals("org.example.Files", context.get(setting));
   }
 }
