@@ -17,7 +17,7 @@ import pytest
 from understudy.processes import Alive, all_gone, boot_id, kill_all, members, started_at
 from understudy.protocol.driver_spec import HOLDER_VARIABLE
 
-JOIN = "from understudy.driver.daemon.understudy_worker_daemon import join_alive; join_alive"
+JOIN = "from understudy.driver.worker_path.understudy_alive import join_alive; join_alive"
 SLEEP = "import time; time.sleep(60)"
 
 

@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -62,23 +63,23 @@ def test_the_workers_python_is_named_as_spark_submit_names_it() -> None:
     assert empty["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_the_daemon_is_found_on_the_workers_path_and_needs_pyspark_alone() -> None:
-    path = workers.with_daemon({"PYTHONPATH": "/theirs"})["PYTHONPATH"]
+def test_what_workers_run_is_found_on_their_path_and_needs_pyspark_at_most() -> None:
+    path = workers.with_path({"PYTHONPATH": "/theirs"})["PYTHONPATH"]
     directory, theirs = path.split(os.pathsep)
     assert theirs == "/theirs"
-    (daemon,) = Path(directory).glob("*.py")
-    assert daemon.stem == "understudy_worker_daemon"
-    text = daemon.read_text()
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(text))
-        for name in (
-            [each.name for each in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")]
-        )
-        if name
-    }
-    assert imported - sys.stdlib_module_names == {"pyspark"}
-    assert f'"{ALIVE_VARIABLE}"' in text
+    modules = list(Path(directory).glob("*.py"))
+    assert "understudy_worker_daemon" in {each.stem for each in modules}
+    imported = {name for each in modules for name in _imported(each.read_text())}
+    assert imported - sys.stdlib_module_names == {"pyspark", "understudy_alive"}
+    assert f'"{ALIVE_VARIABLE}"' in Path(directory, "understudy_alive.py").read_text()
+
+
+def _imported(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (each.name.split(".")[0] for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.split(".")[0]
 
 
 def test_a_module_in_the_working_directory_is_not_taken_for_python_s_own(tmp_path: Path) -> None:

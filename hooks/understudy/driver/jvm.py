@@ -17,6 +17,7 @@ from understudy.clock import Instant, instant
 from understudy.driver import workers
 from understudy.driver.fence_check import fence_class
 from understudy.driver.java import java_class
+from understudy.driver.spare_workers import SpareWorkers
 from understudy.driver.startup_output import StartupOutput, is_permanent, reason_in
 from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
@@ -88,7 +89,7 @@ def refuse_other_jvms() -> None:
         )
 
 
-def popen_class(alive: int, fence_jar: str, outputs: list[StartupOutput]) -> type:
+def popen_class(alive: int, fence_jar: str, spares: SpareWorkers, outputs: list[StartupOutput]) -> type:
     def last_breath(parent: int) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         die_with_parent()
@@ -100,7 +101,8 @@ def popen_class(alive: int, fence_jar: str, outputs: list[StartupOutput]) -> typ
 
         def __init__(self, command: Any, **options: Any) -> None:
             options["preexec_fn"] = partial(last_breath, os.getpid())
-            options["env"] = jvm_environment(options["env"], fence_jar)
+            python = options["env"].get("PYSPARK_PYTHON", "python3")
+            options["env"] = {**jvm_environment(options["env"], fence_jar), **spares.environment(python)}
             output = None
             if options.get("stderr") is None:
                 output = StartupOutput()
@@ -130,10 +132,10 @@ def attach(gateway: Any, spec: DriverSpec) -> None:
 
 
 def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str]:
-    """``environ`` of the driver, with the fence and the workers' daemon on their paths."""
+    """``environ`` of the driver, with the fence and what workers need on their paths."""
     class_path, options = environ.get("SPARK_DIST_CLASSPATH"), environ.get("SPARK_SUBMIT_OPTS", "")
     return {
-        **workers.with_daemon(environ),
+        **workers.with_path(environ),
         "SPARK_DIST_CLASSPATH": f"{class_path}:{fence_jar}" if class_path else fence_jar,
         # Half of the reasons why a JVM does not start go to standard output, where they are easily missed.
         "SPARK_SUBMIT_OPTS": f"-XX:+DisplayVMOutputToStderr {options}".strip(),

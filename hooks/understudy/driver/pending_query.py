@@ -32,6 +32,8 @@ class PendingQuery:
     have raised it at ``start()``, once.
 
     ``checkpoint`` is ``None`` where Spark makes a temporary directory: there is nothing to claim, and nothing to resume from.
+    ``directory`` is that of a file sink's log; a table's is looked up when it is needed, it may not be there yet. ``trigger`` is the
+    class of Spark's. A takeover finds both known: asking Spark costs it a millisecond per question and query.
     ``registered``: Spark knows the query, though its start may still wait for listeners. ``begun``: its start has ended.
     """
 
@@ -41,6 +43,8 @@ class PendingQuery:
     sink: Sink
     checkpoint: str | None
     snapshot: SessionSnapshot
+    trigger: str
+    directory: str | None = None
     query: StreamingQuery | None = None
     error: BaseException | None = None
     told: bool = False
@@ -112,26 +116,22 @@ class PendingQuery:
     @property
     def roots(self) -> list[str]:
         """Directories to claim before the first read: the checkpoint, if it lasts, and a file sink, whose log has a leader too."""
-        directory = self.sink.directory
+        directory = self.directory
         if self.table is not None:
             snapshot = self.snapshot
-            directory = self.sink.table_directory(self.session, self.table, snapshot.catalog, snapshot.database)
-        claimed = [] if self.checkpoint is None else [self.checkpoint]
-        return claimed if directory is None else [*claimed, self.qualified(directory)]
-
-    @property
-    def _trigger(self) -> str:
-        return str(private_field(self.writer._jwrite, "trigger").getClass().getSimpleName())  # noqa: SLF001
+            found = self.sink.table_directory(self.session, self.table, snapshot.catalog, snapshot.database)
+            directory = None if found is None else self.qualified(found)
+        return [each for each in (self.checkpoint, directory) if each is not None]
 
     @property
     def no_boundary(self) -> str:
         """Why there is no place between two of its batches, in words; empty if there is."""
-        return self.sink.no_boundary(self._trigger)
+        return self.sink.no_boundary(self.trigger)
 
     def count_ungated(self, fence: FenceClient) -> None:
         """Count the driver as busy while tasks write that do not ask the gate, so that it is never parked then."""
         of_files = len(self.claimed or self.roots) > (self.checkpoint is not None)
-        ungated = self.sink.ungated(self._trigger, table=self.table is not None, of_files=of_files)
+        ungated = self.sink.ungated(self.trigger, table=self.table is not None, of_files=of_files)
         if self.checkpoint is not None and ungated is not Ungated.NEVER:
             fence.count_ungated(self.checkpoint, self.session, always=ungated is Ungated.ALWAYS)
 
@@ -184,7 +184,10 @@ def declare(
     if location is not None and "checkpointlocation" not in sink.options:
         writer.option("checkpointLocation", location)
     snapshot = SessionSnapshot.of(session)
-    query = PendingQuery(writer, path, table, sink, None, snapshot)
+    trigger = str(private_field(writer._jwrite, "trigger").getClass().getSimpleName())  # noqa: SLF001
+    query = PendingQuery(writer, path, table, sink, None, snapshot, trigger)
+    if table is None and sink.directory is not None:
+        query.directory = query.qualified(sink.directory)
     if location is not None:
         query.checkpoint = query.qualified(location)
         if not share_a_disk:

@@ -13,8 +13,9 @@ from typing import Any
 from understudy.errors import EnvironmentProblem
 from understudy.submit import all_settings
 
-#: Holds the daemon's module and nothing else.
-_DAEMON = Path(__file__).parent / "daemon"
+#: Holds what runs in the workers' interpreter and nothing else: it needs PySpark at most, because the one that a script names
+#: (``PYSPARK_PYTHON``) need not have this package.
+_PATH = Path(__file__).parent / "worker_path"
 
 #: What a worker needs, and which Python it is: PySpark's workers refuse a driver of another one at their first function.
 _PROBE = "import sys, pyspark.daemon; print('%d.%d' % sys.version_info[:2])"
@@ -27,10 +28,10 @@ def name_python(submit: Sequence[str], environ: MutableMapping[str, str]) -> Non
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def with_daemon(environ: Mapping[str, str]) -> dict[str, str]:
-    """The JVM's environment: its workers find the daemon."""
+def with_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """The JVM's environment: its workers find what is ours."""
     path = environ.get("PYTHONPATH")
-    return {**environ, "PYTHONPATH": f"{_DAEMON}{os.pathsep}{path}" if path else str(_DAEMON)}
+    return {**environ, "PYTHONPATH": f"{_PATH}{os.pathsep}{path}" if path else str(_PATH)}
 
 
 def executes_here(jconf: Any) -> bool:

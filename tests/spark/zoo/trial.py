@@ -96,6 +96,8 @@ class Trial:
     rehearsals: ClassVar[tuple[str, ...]] = ("--rehearse-rounds", "2", "--rehearse-every", "5")
     #: Rounds after which a standby is as ready as it is waited for.
     rounds = 2
+    #: Steps of the feed before the first replica starts.
+    first_steps = 8
 
     def __init__(self, exhibit: Exhibit, home: Path, choose: random.Random) -> None:
         self.exhibit = exhibit
@@ -153,7 +155,7 @@ class Trial:
 
     def _replicated(self, times: int) -> None:
         began = time.time()
-        self._feed(8)
+        self._feed(self.first_steps)
         try:
             self._join("first", 1)
             if self.exhibit.asked:
@@ -178,12 +180,12 @@ class Trial:
 
     def _kill(self, kind: str) -> bool:
         """One leader less, at any moment of the next second in which rows come. False if the job is over."""
-        if not self.exhibit.asked:
-            time.sleep(self.choose.uniform(0.0, 8.0))
-        else:
+        if self.exhibit.asked:
             self._until(lambda: bool(self._ready()), "a standby that stands by")
             self._feed(2)
             time.sleep(self.choose.uniform(0.0, 1.0))
+        else:
+            self._wait_in_a_job_that_ends()
         if self._finished():
             return False
         if (victim := self._leader()) is None:
@@ -208,6 +210,10 @@ class Trial:
             if (landed := self._committed_after(before)) is not None and fed <= 1:
                 self.outcome.takeovers.append(round(landed - at, 3))
         return True
+
+    def _wait_in_a_job_that_ends(self) -> None:
+        """Kills come while its replicas start: by then it may be over."""
+        time.sleep(self.choose.uniform(0.0, 8.0))
 
     def _finish(self) -> None:
         if self.exhibit.asked:

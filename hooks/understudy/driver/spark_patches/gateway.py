@@ -17,6 +17,7 @@ from understudy.driver.jvm import (
     popen_class,
     refuse_other_jvms,
 )
+from understudy.driver.spare_workers import SpareWorkers
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import CONTEXT
 from understudy.driver.startup_output import StartupOutput
@@ -37,6 +38,7 @@ def replace_gateway(
     """
     refuse_other_jvms()
     workers.name_python(spec.submit, os.environ)
+    spares = SpareWorkers(alive)
     outputs: list[StartupOutput] = []  # of the last start
 
     def launches(stock: Callable[..., Any]) -> Callable[..., Any]:
@@ -63,6 +65,15 @@ def replace_gateway(
 
         return check.refusing(initialize_context)
 
-    patches.replace("pyspark.java_gateway:Popen", lambda _: popen_class(alive, spec.fence_jar, outputs))
+    def with_spares(stock: Callable[..., None]) -> Callable[..., None]:
+        def do_init(self: Any, *arguments: Any, **named: Any) -> None:
+            stock(self, *arguments, **named)
+            if workers.executes_here(self._conf):  # the program that hands over is on this machine alone
+                self.pythonExec = spares.program(self.pythonExec)
+
+        return do_init
+
+    patches.replace("pyspark.java_gateway:Popen", lambda _: popen_class(alive, spec.fence_jar, spares, outputs))
     patches.replace("pyspark.core.context:launch_gateway", launches)
     patches.replace(f"{CONTEXT}._initialize_context", initializes)
+    patches.replace(f"{CONTEXT}._do_init", with_spares)

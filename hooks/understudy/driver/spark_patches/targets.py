@@ -79,6 +79,9 @@ _SESSIONS = (
         "Refuses a remote session with a reason, before PySpark reports a conflict.",
     ),
     Patch(f"{CONTEXT}.stop", "Notes which queries run: Spark reports those as failed by the stop."),
+    Patch(
+        f"{CONTEXT}._do_init", "Has Spark start a program of ours for workers, which hands over to a spare interpreter."
+    ),
     Patch(f"{CONTEXT}._initialize_context", "Puts the fence and the workers' daemon into the context's configuration."),
     Patch(
         "pyspark.core.context:launch_gateway",
