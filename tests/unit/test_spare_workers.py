@@ -42,7 +42,8 @@ class Stage:
         (package / "toy.py").write_text(TOY)
         for each in (package, package.parent, package.parents[1]):
             (each / "__init__.py").touch()
-        self.spares = SpareWorkers(alive.descriptor, pause=0.0)
+        self.rehearses = False
+        self.spares = SpareWorkers(alive.descriptor, lambda: self.rehearses, pause=0.0)
         self.environment = {
             **os.environ,
             **workers.with_path({"PYTHONPATH": str(home / "lib")}),
@@ -72,6 +73,12 @@ class Stage:
         pid, imported, seen = out.split()
         return int(pid), imported == "True", seen
 
+    @staticmethod
+    def told(worker: subprocess.Popen[str]) -> int:
+        """The process that does the worker's task."""
+        assert worker.stdout is not None
+        return int(worker.stdout.readline().split()[0])
+
     def standing_by(self) -> list[psutil.Process]:
         running = [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
         return [each for each in running if "understudy_spare" in each.cmdline()]
@@ -82,10 +89,10 @@ class Stage:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    def stand_by(self) -> psutil.Process:
-        """The spare that has been made ready; it may still import, and takes a task after that."""
-        self.until(lambda: len(self.standing_by()) == 1)
-        return self.standing_by()[0]
+    def stand_by(self) -> list[psutil.Process]:
+        """Both spares that have been made ready; they may still import, and take a task after that."""
+        self.until(lambda: len(self.standing_by()) == 2)
+        return self.standing_by()
 
 
 @pytest.fixture
@@ -100,12 +107,12 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         spare.kill()
 
 
-def test_the_first_worker_is_the_process_that_was_started_and_the_next_one_is_the_spare(stage: Stage) -> None:
+def test_the_first_worker_is_the_process_that_was_started_and_the_next_one_is_a_spare(stage: Stage) -> None:
     first, _, _ = stage.run()
     assert first == stage.workers[0].pid
-    spare = stage.stand_by()
+    spares = stage.stand_by()
     pid, _, port = stage.run(port=2)
-    assert pid == spare.pid
+    assert pid in [each.pid for each in spares]
     assert port == "2"
 
 
@@ -113,9 +120,22 @@ def test_a_spare_has_imported_what_the_last_one_did(stage: Stage) -> None:
     stage.run()
     stage.stand_by()
     assert not stage.run()[1]  # none has told yet
-    spare = stage.stand_by()
-    stage.until(lambda: any("psutil" in each.path for each in spare.memory_maps()))
+    spares = stage.stand_by()
+    stage.until(lambda: all("psutil" in str(each.memory_maps()) for each in spares))
     assert stage.run()[1]
+
+
+def test_rehearsals_leave_one_to_a_takeover_that_comes_meanwhile(stage: Stage) -> None:
+    stage.rehearses = True
+    stage.run()
+    spares = {each.pid for each in stage.stand_by()}
+    stage.spares._pause = 60.0  # nothing replaces what is taken
+    first = stage.start(port=0)
+    assert stage.told(first) in spares
+    second = stage.start(port=0)
+    assert stage.told(second) == second.pid
+    stage.rehearses = False
+    assert stage.run()[0] in spares
 
 
 def test_a_worker_of_another_environment_gets_no_spare_and_the_next_one_does(stage: Stage) -> None:
@@ -123,23 +143,23 @@ def test_a_worker_of_another_environment_gets_no_spare_and_the_next_one_does(sta
     stage.stand_by()
     pid, _, _ = stage.run(THEIRS="changed")
     assert pid == stage.workers[-1].pid
-    spare = stage.stand_by()
-    assert stage.run(THEIRS="changed")[0] == spare.pid
+    spares = [each.pid for each in stage.stand_by()]
+    assert stage.run(THEIRS="changed")[0] in spares
 
 
 def test_a_spare_ends_with_the_process_that_spark_knows(stage: Stage) -> None:
     stage.run()
-    spare = stage.stand_by()
+    spares = {each.pid: each for each in stage.stand_by()}
     worker = stage.start(port=0)
-    assert worker.stdout is not None
-    assert int(worker.stdout.readline().split()[0]) == spare.pid
+    spare = spares[stage.told(worker)]
     worker.send_signal(signal.SIGTERM)
     stage.until(lambda: not spare.is_running() or spare.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_spare_that_has_died_is_missed_by_none(stage: Stage) -> None:
+def test_spares_that_have_died_are_missed_by_none(stage: Stage) -> None:
     stage.run()
-    stage.stand_by().kill()
+    for each in stage.stand_by():
+        each.kill()
     pid, _, _ = stage.run()
     assert pid == stage.workers[-1].pid
 
@@ -150,8 +170,7 @@ def test_a_worker_holds_its_replicas_proof_of_life(stage: Stage, spared: bool) -
         stage.run()
         stage.stand_by()
     worker = stage.start(port=0)
-    assert worker.stdout is not None
-    pid = int(worker.stdout.readline().split()[0])
+    pid = stage.told(worker)
     assert str(stage.alive.path) in [each.path for each in psutil.Process(pid).open_files()]
     assert (pid == worker.pid) is not spared
 

@@ -35,6 +35,7 @@ from understudy.protocol.driver_spec import (
     SPEC_VARIABLE,
     DriverSpec,
 )
+from understudy.protocol.gate import State
 from understudy.protocol.messages import Attached, Hello
 from understudy.submit import started_with
 
@@ -50,7 +51,10 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
         driver.fence.attached(gateway.jvm)
         channel.send(Attached(_spark_version(), gateway.proc.pid))
 
-    replace_gateway(patches, spec, alive, driver.fence_check, attached)
+    def standing_by() -> bool:
+        return driver.gate_client.standing() is State.STANDBY
+
+    replace_gateway(patches, spec, alive, driver.fence_check, attached, standing_by)
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
     make_importable(spec.submit)

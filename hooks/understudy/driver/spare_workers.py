@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ from understudy.processes import die_with_parent
 PROGRAM = Path(__file__).parent / "worker_path" / "understudy-python"
 
 #: How long after a start another spare is made ready, in seconds: what was started has the processors first.
-_PAUSE = 10.0
-#: Spares of one kind at most. Each holds what its worker would.
-_AT_MOST = 4
+_PAUSE = 5.0
+#: How many times as long that is on a leader, which needs one if its query fails.
+_LEADS = 12
+#: Spares of one kind, one of which no rehearsal takes: a takeover may come in the middle of it. Each is as large as its worker.
+_READY = 2
 #: How long a process that asks may take to say what for, in seconds.
 _PATIENCE = 5.0
 #: Different for every worker, and read by it at its start.
@@ -66,10 +67,13 @@ class _Kind:
 
 
 class SpareWorkers:
-    """Answers the processes of ``PROGRAM``. ``alive``: the descriptor of the proof of life, which spares inherit."""
+    """Answers the processes of ``PROGRAM``. ``alive``: the descriptor of the proof of life, which spares inherit. ``standing_by``: whether
+    what is started now belongs to a rehearsal.
+    """
 
-    def __init__(self, alive: int, pause: float = _PAUSE) -> None:
+    def __init__(self, alive: int, standing_by: Callable[[], bool], pause: float = _PAUSE) -> None:
         self._alive = alive
+        self._standing_by = standing_by
         self._pause = pause
         self._kinds: dict[str, _Kind] = {}
         self._lock = threading.Lock()  # guards _kinds
@@ -119,38 +123,41 @@ class SpareWorkers:
 
     def _taken(self, kind: _Kind, made_for: dict[str, Any]) -> _Spare | None:
         """One that is what Spark would start now. Those of another environment are of no use any more."""
-        while True:
-            with self._lock:
-                if not kind.ready:
-                    return None
-                spare = kind.ready.pop(0)
-                kind.wanted -= 1
-            if spare.made_for == made_for and spare.process.poll() is None:
-                return spare
-            spare.end()
+        kept = _READY - 1 if self._standing_by() else 0
+        with self._lock:
+            fit = [each for each in kind.ready if each.made_for == made_for and each.process.poll() is None]
+            unfit = [each for each in kind.ready if each not in fit]
+            taken = fit.pop(0) if len(fit) > kept else None
+            kind.wanted -= len(kind.ready) - len(fit)
+            kind.ready = fit
+        for each in unfit:
+            each.end()
+        return taken
 
     def _replace(self, kind: _Kind, made_for: dict[str, Any]) -> None:
+        pause = self._pause if self._standing_by() else self._pause * _LEADS
         with self._lock:
-            if kind.wanted >= _AT_MOST:
-                return
-            kind.wanted += 1
-        timer = threading.Timer(self._pause, self._make, (kind, made_for))
-        timer.daemon = True
-        timer.start()
+            missing = _READY - kind.wanted
+            kind.wanted += missing
+        for _ in range(missing):
+            timer = threading.Timer(pause, self._make, (kind, made_for))
+            timer.daemon = True
+            timer.start()
 
     def _make(self, kind: _Kind, made_for: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            command = [self._python, "-m", "understudy_spare", "stand-by", str(theirs.fileno())]
-            start: Callable[[], subprocess.Popen[bytes]] = partial(
-                subprocess.Popen,
-                command,
-                cwd=made_for["directory"],
-                env=made_for["environment"],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), self._alive),
-                preexec_fn=die_with_parent,
-            )
+
+            def start() -> subprocess.Popen[bytes]:
+                return subprocess.Popen(
+                    [self._python, "-m", "understudy_spare", "stand-by", str(theirs.fileno())],
+                    cwd=made_for["directory"],
+                    env=made_for["environment"],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), self._alive),
+                    preexec_fn=die_with_parent,  # noqa: PLW1509 - as for the JVM
+                )
+
             try:
                 process = from_lasting_thread(start)
             except OSError:  # the interpreter or the directory has gone: Spark will say so
