@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -22,13 +23,28 @@ MODULE = "pyspark.sql.streaming.toy"
 #: What a worker of Spark's does here: tells who it is and what was there before it, and imports a library.
 TOY = """
 import os, sys, time
-print(os.getpid(), "psutil" in sys.modules, os.environ["PYTHON_WORKER_FACTORY_PORT"], flush=True)
+print(os.getpid(), os.getppid(), "psutil" in sys.modules, os.environ["PYTHON_WORKER_FACTORY_PORT"], flush=True)
 import psutil
 print("to be seen", file=sys.stderr, flush=True)
 if os.environ["PYTHON_WORKER_FACTORY_PORT"] == "0":
     time.sleep(60)
 sys.exit(3)
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a worker tells: its process and that one's parent, whether the library was there before, and the port that it saw."""
+
+    pid: int
+    parent: int
+    imported: bool
+    port: int
+
+    @classmethod
+    def of(cls, line: str) -> Told:
+        pid, parent, imported, port = line.split()
+        return cls(int(pid), int(parent), imported == "True", int(port))
 
 
 class Stage:
@@ -42,8 +58,7 @@ class Stage:
         (package / "toy.py").write_text(TOY)
         for each in (package, package.parent, package.parents[1]):
             (each / "__init__.py").touch()
-        self.rehearses = False
-        self.spares = SpareWorkers(alive.descriptor, lambda: self.rehearses, pause=0.0)
+        self.spares = SpareWorkers(alive.descriptor, pause=0.0)
         self.environment = {
             **os.environ,
             **workers.with_path({"PYTHONPATH": str(home / "lib")}),
@@ -64,20 +79,18 @@ class Stage:
         self.workers.append(worker)
         return worker
 
-    def run(self, port: int = 1, **environment: str) -> tuple[int, bool, str]:
-        """The process that did it, whether the library was there before, and the port that it saw."""
+    def run(self, port: int = 1, **environment: str) -> Told:
         worker = self.start(port=port, **environment)
         out, err = worker.communicate(timeout=60)
         assert worker.returncode == 3, err
         assert err == "to be seen\n"
-        pid, imported, seen = out.split()
-        return int(pid), imported == "True", seen
+        return Told.of(out)
 
     @staticmethod
-    def told(worker: subprocess.Popen[str]) -> int:
-        """The process that does the worker's task."""
+    def begun(worker: subprocess.Popen[str]) -> Told:
+        """What a worker tells that stays."""
         assert worker.stdout is not None
-        return int(worker.stdout.readline().split()[0])
+        return Told.of(worker.stdout.readline())
 
     def standing_by(self) -> list[psutil.Process]:
         running = [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
@@ -89,10 +102,10 @@ class Stage:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    def stand_by(self) -> list[psutil.Process]:
-        """Both spares that have been made ready; they may still import, and take a task after that."""
-        self.until(lambda: len(self.standing_by()) == 2)
-        return self.standing_by()
+    def stand_by(self) -> psutil.Process:
+        """The spare that has been made ready; it may still import, and takes a task after that."""
+        self.until(lambda: len(self.standing_by()) == 1)
+        return self.standing_by()[0]
 
 
 @pytest.fixture
@@ -107,77 +120,77 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         spare.kill()
 
 
-def test_the_first_worker_is_the_process_that_was_started_and_the_next_one_is_a_spare(stage: Stage) -> None:
-    first, _, _ = stage.run()
-    assert first == stage.workers[0].pid
-    spares = stage.stand_by()
-    pid, _, port = stage.run(port=2)
-    assert pid in [each.pid for each in spares]
-    assert port == "2"
+def test_the_first_worker_is_the_process_that_was_started_and_others_are_forked_by_the_spare(stage: Stage) -> None:
+    assert stage.run().pid == stage.workers[0].pid
+    spare = stage.stand_by()
+    for port in (2, 3):
+        told = stage.run(port=port)
+        assert told.parent == spare.pid
+        assert told.port == port
 
 
-def test_a_spare_has_imported_what_the_last_one_did(stage: Stage) -> None:
+def test_two_workers_of_one_spare_run_at_a_time(stage: Stage) -> None:
     stage.run()
-    stage.stand_by()
-    assert not stage.run()[1]  # none has told yet
-    spares = stage.stand_by()
-    stage.until(lambda: all("psutil" in str(each.memory_maps()) for each in spares))
-    assert stage.run()[1]
+    spare = stage.stand_by()
+    begun = [stage.begun(stage.start(port=0)) for _ in range(2)]
+    assert [each.parent for each in begun] == [spare.pid] * 2
+    assert len({each.pid for each in begun}) == 2
 
 
-def test_rehearsals_leave_one_to_a_takeover_that_comes_meanwhile(stage: Stage) -> None:
-    stage.rehearses = True
+def test_a_spare_imports_what_a_worker_did(stage: Stage) -> None:
     stage.run()
-    spares = {each.pid for each in stage.stand_by()}
-    stage.spares._pause = 60.0  # nothing replaces what is taken
-    first = stage.start(port=0)
-    assert stage.told(first) in spares
-    second = stage.start(port=0)
-    assert stage.told(second) == second.pid
-    stage.rehearses = False
-    assert stage.run()[0] in spares
+    spare = stage.stand_by()
+    assert not stage.run().imported  # none has told yet
+    stage.until(lambda: "psutil" in str(spare.memory_maps()))
+    assert stage.run().imported
 
 
 def test_a_worker_of_another_environment_gets_no_spare_and_the_next_one_does(stage: Stage) -> None:
     stage.run()
     stage.stand_by()
-    pid, _, _ = stage.run(THEIRS="changed")
-    assert pid == stage.workers[-1].pid
-    spares = [each.pid for each in stage.stand_by()]
-    assert stage.run(THEIRS="changed")[0] in spares
+    assert stage.run(THEIRS="changed").pid == stage.workers[-1].pid
+    spare = stage.stand_by()
+    assert stage.run(THEIRS="changed").parent == spare.pid
 
 
-def test_a_spare_ends_with_the_process_that_spark_knows(stage: Stage) -> None:
+def test_a_forked_worker_ends_with_the_process_that_spark_knows(stage: Stage) -> None:
     stage.run()
-    spares = {each.pid: each for each in stage.stand_by()}
+    stage.stand_by()
     worker = stage.start(port=0)
-    spare = spares[stage.told(worker)]
+    forked = psutil.Process(stage.begun(worker).pid)
     worker.send_signal(signal.SIGTERM)
-    stage.until(lambda: not spare.is_running() or spare.status() == psutil.STATUS_ZOMBIE)
+    stage.until(lambda: not forked.is_running())
 
 
-def test_spares_that_have_died_are_missed_by_none(stage: Stage) -> None:
+def test_a_forked_worker_ends_with_its_spare(stage: Stage) -> None:
     stage.run()
-    for each in stage.stand_by():
-        each.kill()
-    pid, _, _ = stage.run()
-    assert pid == stage.workers[-1].pid
+    spare = stage.stand_by()
+    forked = psutil.Process(stage.begun(stage.start(port=0)).pid)
+    spare.kill()
+    stage.until(lambda: not forked.is_running())
 
 
-@pytest.mark.parametrize("spared", [False, True])
-def test_a_worker_holds_its_replicas_proof_of_life(stage: Stage, spared: bool) -> None:
-    if spared:
+def test_a_spare_that_has_died_is_missed_by_none(stage: Stage) -> None:
+    stage.run()
+    stage.stand_by().kill()
+    assert stage.run().pid == stage.workers[-1].pid
+    spare = stage.stand_by()
+    assert stage.run().parent == spare.pid
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_a_worker_holds_its_replicas_proof_of_life(stage: Stage, forked: bool) -> None:
+    if forked:
         stage.run()
         stage.stand_by()
     worker = stage.start(port=0)
-    pid = stage.told(worker)
+    pid = stage.begun(worker).pid
     assert str(stage.alive.path) in [each.path for each in psutil.Process(pid).open_files()]
-    assert (pid == worker.pid) is not spared
+    assert (pid == worker.pid) is not forked
 
 
 def test_where_nothing_answers_the_worker_starts_all_the_same(stage: Stage) -> None:
-    pid, _, _ = stage.run(UNDERSTUDY_SPARES="none-of-this-name")
-    assert pid == stage.workers[-1].pid
+    assert stage.run(UNDERSTUDY_SPARES="none-of-this-name").pid == stage.workers[-1].pid
 
 
 def test_another_python_than_the_jvms_is_started_as_it_is(stage: Stage) -> None:

@@ -35,7 +35,6 @@ from understudy.protocol.driver_spec import (
     SPEC_VARIABLE,
     DriverSpec,
 )
-from understudy.protocol.gate import State
 from understudy.protocol.messages import Attached, Hello
 from understudy.submit import started_with
 
@@ -51,10 +50,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
         driver.fence.attached(gateway.jvm)
         channel.send(Attached(_spark_version(), gateway.proc.pid))
 
-    def standing_by() -> bool:
-        return driver.gate_client.standing() is State.STANDBY
-
-    replace_gateway(patches, spec, alive, driver.fence_check, attached, standing_by)
+    replace_gateway(patches, spec, alive, driver.fence_check, attached)
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
     make_importable(spec.submit)

@@ -1,7 +1,7 @@
 """Spare Python interpreters for what Spark runs in the driver: at a takeover a query's start finds one that has its imports.
 
-Each is the copy of a process that Spark has started here before, as far as can be: same program, directory and environment, and the
-libraries that the last one has imported. It is used once, for a process that would have been started the same way.
+Each is a copy of a process that Spark has started here before, as far as can be: same program, directory and environment, and the
+libraries that the last one has imported. It forks a worker where a process would have been started the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,8 @@ from understudy.processes import die_with_parent
 #: What Spark is told to start, in place of the workers' Python.
 PROGRAM = Path(__file__).parent / "worker_path" / "understudy-python"
 
-#: How long after a start another spare is made ready, in seconds: what was started has the processors first.
+#: How long after a start of a process a spare is made ready for the next one, in seconds: the first has the processors first.
 _PAUSE = 5.0
-#: How many times as long that is on a leader, which needs one if its query fails.
-_LEADS = 12
-#: Spares of one kind, one of which no rehearsal takes: a takeover may come in the middle of it. Each is as large as its worker.
-_READY = 2
 #: How long a process that asks may take to say what for, in seconds.
 _PATIENCE = 5.0
 #: Different for every worker, and read by it at its start.
@@ -52,34 +48,32 @@ class _Spare:
         return True
 
     def end(self) -> None:
-        self.link.close()
+        """Its workers, if it has any, go on."""
+        with suppress(OSError):  # closed by whoever listened to it to its end
+            self.link.shutdown(socket.SHUT_RDWR)
         self.process.kill()
         self.process.wait()
 
 
 @dataclass(slots=True, eq=False)
 class _Kind:
-    """Spares for one module of Spark's, which is the last of ``imports``. ``wanted``: how many of them are there, or will be."""
+    """What is known of the workers of one module of Spark's, which is the last of ``imports``."""
 
     imports: list[str]
-    ready: list[_Spare] = field(default_factory=list)
-    wanted: int = 0
+    spare: _Spare | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
 
 
 class SpareWorkers:
-    """Answers the processes of ``PROGRAM``. ``alive``: the descriptor of the proof of life, which spares inherit. ``standing_by``: whether
-    what is started now belongs to a rehearsal.
-    """
+    """Answers the processes of ``PROGRAM``. ``alive``: the descriptor of the proof of life, which spares inherit."""
 
-    def __init__(self, alive: int, standing_by: Callable[[], bool], pause: float = _PAUSE) -> None:
+    def __init__(self, alive: int, pause: float = _PAUSE) -> None:
         self._alive = alive
-        self._standing_by = standing_by
         self._pause = pause
         self._kinds: dict[str, _Kind] = {}
-        self._lock = threading.Lock()  # guards _kinds
         self._python = ""
         self._name = f"understudy-{secrets.token_hex(16)}"
-        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind("\0" + self._name)  # no file to clean up after a kill
         self._listener.listen()
         threading.Thread(target=self._answer, name="spare-workers", daemon=True).start()
@@ -105,48 +99,25 @@ class SpareWorkers:
         """Closing the link to ``client``, without an answer, makes it do the work itself."""
         task, descriptors = receive(client, 2)
         try:
-            made_for = _made_for(task)
-            kind = self._kind(task["arguments"][1])
-            spare = self._taken(kind, made_for)
             client.setblocking(True)
-            taken = spare is not None and spare.told(task, (client.fileno(), *descriptors))
+            module = task["arguments"][1]
+            kind = self._kinds.setdefault(module, _Kind([module]))
+            with kind.lock:
+                spare = _fit(kind, _made_for(task))
+                taken = spare is not None and spare.told(task, (client.fileno(), *descriptors))
         finally:
             for each in descriptors:
                 os.close(each)
-        if spare is not None and taken:
-            threading.Thread(target=self._learn, args=(spare, kind), name="spare-worker", daemon=True).start()
-        self._replace(kind, made_for)
-
-    def _kind(self, module: str) -> _Kind:
-        with self._lock:
-            return self._kinds.setdefault(module, _Kind([module]))
-
-    def _taken(self, kind: _Kind, made_for: dict[str, Any]) -> _Spare | None:
-        """One that is what Spark would start now. Those of another environment are of no use any more."""
-        kept = _READY - 1 if self._standing_by() else 0
-        with self._lock:
-            fit = [each for each in kind.ready if each.made_for == made_for and each.process.poll() is None]
-            unfit = [each for each in kind.ready if each not in fit]
-            taken = fit.pop(0) if len(fit) > kept else None
-            kind.wanted -= len(kind.ready) - len(fit)
-            kind.ready = fit
-        for each in unfit:
-            each.end()
-        return taken
-
-    def _replace(self, kind: _Kind, made_for: dict[str, Any]) -> None:
-        pause = self._pause if self._standing_by() else self._pause * _LEADS
-        with self._lock:
-            missing = _READY - kind.wanted
-            kind.wanted += missing
-        for _ in range(missing):
-            timer = threading.Timer(pause, self._make, (kind, made_for))
+        if not taken:
+            timer = threading.Timer(self._pause, self._make, (kind, _made_for(task)))
             timer.daemon = True
             timer.start()
 
     def _make(self, kind: _Kind, made_for: dict[str, Any]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
+        with kind.lock:
+            if _fit(kind, made_for) is not None:
+                return
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
             def start() -> subprocess.Popen[bytes]:
                 return subprocess.Popen(
@@ -158,35 +129,41 @@ class SpareWorkers:
                     preexec_fn=die_with_parent,  # noqa: PLW1509 - as for the JVM
                 )
 
-            try:
-                process = from_lasting_thread(start)
-            except OSError:  # the interpreter or the directory has gone: Spark will say so
-                ours.close()
-                with self._lock:
-                    kind.wanted -= 1
-                return
-        spare = _Spare(process, ours, made_for)
-        with self._lock:
-            spare.told(kind.imports)
-            kind.ready.append(spare)
-
-    def _learn(self, spare: _Spare, kind: _Kind) -> None:
-        """What it has imported, those that wait import as well."""
-        with suppress(OSError, EOFError, ValueError):
-            while True:
-                found, _ = receive(spare.link)
-                with self._lock:
-                    before, kind.imports = kind.imports, [*map(str, found), kind.imports[-1]]
-                    for each in kind.ready if kind.imports != before else ():
-                        each.told(kind.imports)
-        spare.link.close()
-        spare.process.wait()
+            with theirs:
+                try:
+                    process = from_lasting_thread(start)
+                except OSError:  # the interpreter or the directory has gone: Spark will say so
+                    ours.close()
+                    return
+            kind.spare = _Spare(process, ours, made_for)
+            kind.spare.told(kind.imports)
+        threading.Thread(target=_learn, args=(kind.spare, kind), name="spare-worker", daemon=True).start()
 
 
 def _made_for(task: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to be the same for a spare to be what Spark would start."""
+    """What has to be the same for a spare's workers to be what Spark would start."""
     kept = {name: text for name, text in task["environment"].items() if not name.startswith(_EACH_TIME)}
     return {"arguments": task["arguments"], "directory": task["directory"], "environment": kept}
+
+
+def _fit(kind: _Kind, made_for: dict[str, Any]) -> _Spare | None:
+    """The spare, if it is what Spark would start now. One of another environment is of no use any more."""
+    spare = kind.spare
+    if spare is not None and (spare.made_for != made_for or spare.process.poll() is not None):
+        kind.spare = None
+        spare.end()
+    return kind.spare
+
+
+def _learn(spare: _Spare, kind: _Kind) -> None:
+    """What a worker has imported, the spare imports as well, once; the next ones have it."""
+    with spare.link, suppress(OSError, EOFError, ValueError):
+        while True:
+            found, _ = receive(spare.link)
+            with kind.lock:
+                before, kind.imports = kind.imports, [*map(str, found), kind.imports[-1]]
+                if set(kind.imports) - set(before):
+                    spare.told(kind.imports)
 
 
 def _user(client: socket.socket) -> int:

@@ -25,14 +25,9 @@ from understudy.protocol.driver_spec import DriverSpec
 
 
 def replace_gateway(
-    patches: PatchRegistry,
-    spec: DriverSpec,
-    alive: int,
-    check: FenceCheck,
-    attached: Callable[[Any], None],
-    standing_by: Callable[[], bool],
+    patches: PatchRegistry, spec: DriverSpec, alive: int, check: FenceCheck, attached: Callable[[Any], None]
 ) -> None:
-    """``alive`` is the descriptor of the proof of life; ``standing_by`` whether this driver waits for a grant.
+    """``alive`` is the descriptor of the proof of life.
 
     ``attached`` is called with the gateway after the gate is mapped there, before the script gets its session. Arguments and
     environment of a JVM are put together when it is started, so changes that the script has made to ``os.environ`` count. The
@@ -43,7 +38,7 @@ def replace_gateway(
     """
     refuse_other_jvms()
     workers.name_python(spec.submit, os.environ)
-    spares = SpareWorkers(alive, standing_by)
+    spares = SpareWorkers(alive)
     outputs: list[StartupOutput] = []  # of the last start
 
     def launches(stock: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,9 +2,10 @@
 
 Where Spark runs Python in the driver itself (a stateful processor's first call, a streaming source of one's own) it starts an
 interpreter for every start of the query, which then imports pandas while the query waits. ``hand-over`` is what Spark starts in
-its place: it asks the driver for a spare, and becomes the interpreter itself where there is none. ``stand-by`` is the spare.
+its place: it asks the driver for a spare, and becomes the interpreter itself where there is none. ``stand-by`` is the spare, which
+has imported what such a worker does, and forks one for each task.
 
-Both sides send a length, then JSON; descriptors come with the length.
+A message is one packet of JSON, with descriptors; one that is too large for the socket is not sent, and then there is no spare.
 """
 
 from __future__ import annotations
@@ -12,48 +13,38 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-_LENGTH = 8
-#: What the spare answers once the task is its own: nothing may be done a second time after that.
+#: Of one packet: more than Linux sends.
+_LIMIT = 1 << 20
+#: What the worker answers once the task is its own: nothing may be done a second time after that.
 _TAKEN = b"t"
+_PR_SET_PDEATHSIG = 1
 
 
 def send(link: socket.socket, message: Any, descriptors: tuple[int, ...] = ()) -> None:
-    """Raises ``OSError`` where the other side is gone, or does not listen within the link's time-out."""
-    body = json.dumps(message).encode()
-    socket.send_fds(link, [len(body).to_bytes(_LENGTH, "big")], descriptors)
-    link.sendall(body)
+    """Raises ``OSError`` where the other side is gone, does not listen within the link's time-out, or the message is too large."""
+    socket.send_fds(link, [json.dumps(message).encode()], descriptors)
 
 
 def receive(link: socket.socket, descriptors: int = 0) -> tuple[Any, list[int]]:
-    """A message with its descriptors. Raises ``EOFError`` at the end of the link, and as ``send`` does."""
-    header, found, _, _ = socket.recv_fds(link, _LENGTH, descriptors)
-    while len(header) < _LENGTH:
-        header += _some(link, _LENGTH - len(header))
-    length = int.from_bytes(header, "big")
-    body = b""
-    while len(body) < length:
-        body += _some(link, length - len(body))
-    return json.loads(body), list(found)
-
-
-def _some(link: socket.socket, at_most: int) -> bytes:
-    part = link.recv(at_most)
-    if not part:
+    """A message with its descriptors. Raises ``EOFError`` at the end of the link, and ``OSError`` after its time-out."""
+    body, found, _, _ = socket.recv_fds(link, _LIMIT, descriptors)
+    if not body:
         raise EOFError("the other side is gone")
-    return part
+    return json.loads(body), list(found)
 
 
 def hand_over(arguments: list[str]) -> None:
     """Let a spare do it and end as it does; become the interpreter where none takes it."""
     python = os.environ["UNDERSTUDY_WORKER_PYTHON"]
     asked = {"arguments": arguments, "directory": str(Path.cwd()), "environment": dict(os.environ)}
-    with socket.socket(socket.AF_UNIX) as link:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
         try:
             link.connect("\0" + os.environ["UNDERSTUDY_SPARES"])
             send(link, asked, (1, 2))
@@ -72,24 +63,45 @@ def hand_over(arguments: list[str]) -> None:
 
 
 def stand_by(link: socket.socket) -> None:
-    """Import what the driver names until it gives a task, do that, and tell what has been imported then. Ends with the driver."""
-    try:
-        task, descriptors = receive(link, 3)
-        while isinstance(task, list):
-            for name in task:
+    """Import what the driver names, and fork a worker for each task that it gives. Ends with the driver."""
+    import ctypes  # noqa: F401 - workers need it, and at once
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # which has the kernel bury them
+    ours = os.getpid()
+    while True:
+        try:
+            message, descriptors = receive(link, 3)
+        except EOFError:
+            return
+        if isinstance(message, list):
+            for name in message:
                 with suppress(Exception):  # what is wrong with it, the worker is told when it imports it by itself
                     importlib.import_module(name)
-            task, descriptors = receive(link, 3)
-    except EOFError:
-        return
+        elif os.fork() == 0:
+            break
+        for each in descriptors:
+            os.close(each)
+    _work(message["arguments"], link, _begun(ours, message, descriptors))
+
+
+def _begun(parent: int, task: dict[str, Any], descriptors: list[int]) -> socket.socket:
+    """What Spark's process would have had is the worker's: the environment, where it writes, and its end. The link to that process."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)  # it died before the line above took effect
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     client = socket.socket(fileno=descriptors[0])
     for standard, given in zip((1, 2), descriptors[1:], strict=True):
         os.dup2(given, standard)
         os.close(given)
     os.environ.clear()
     os.environ.update(task["environment"])
+    if (numbers := sys.modules.get("numpy.random")) is not None:
+        numbers.seed()  # Python's own are seeded at the fork
     client.sendall(_TAKEN)
-    _work(task["arguments"], link, client)
+    return client
 
 
 def _work(arguments: list[str], link: socket.socket, client: socket.socket) -> None:
