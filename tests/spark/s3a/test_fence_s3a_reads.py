@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -183,6 +185,75 @@ def test_an_entry_that_could_not_be_fetched_ahead_is_asked_for_when_it_is_read(o
     names(one, manager, log)
     assert refused.wait(30)
     assert content(one, manager, f"{log}/0") == b"entry"
+
+
+def begun(one: Driver, root: str) -> dict[str, bytes]:
+    """A checkpoint with a batch, as a new leader claims it; returned when all that a start reads has been asked for and answered."""
+    files = ("metadata", "offsets/0", "commits/0", "sources/0/0", "state/0/_metadata/metadata", "state/0/0/1.delta")
+    written = {name: f"{root} {name}".encode() for name in files}
+    for name, data in written.items():
+        one.write(f"{root}/{name}", data)
+    proxy = one.extra["proxy"]
+    first, last = threading.Barrier(5, timeout=30), threading.Barrier(3, timeout=30)
+
+    def together(line: str) -> str:
+        """Lists come at once, and those of what they show at once after them."""
+        below = unquote(line).partition(f"{root.rsplit('/', 1)[1]}/")[2].partition(" ")[0].partition("&")[0]
+        if "prefix=" in line and below in {"", "offsets/", "commits/", "sources/", "state/"}:
+            first.wait()
+        elif "prefix=" in line and below in {"sources/0/", "state/0/_metadata/"}:
+            last.wait()
+        return "pass"
+
+    proxy.rule = together
+    assert json.loads(one.fence.claim(root, one.conf, -1, 0))["outcome"] == "repeat"
+    last.wait()
+    assert not first.broken
+    proxy.rule = lambda line: "pass"
+    return written
+
+
+def test_what_a_start_reads_is_asked_for_at_once_when_the_checkpoint_has_been_claimed(one: Driver, root: str) -> None:
+    written = begun(one, root)
+    for name, data in written.items():
+        if "delta" not in name:  # what a state consists of is not listed: its tasks may be elsewhere
+            assert content(one, one.manager(f"{root}/{name}"), f"{root}/{name}") == data
+    assert one.manager(root).exists(one.path(root))
+    assert names(one, one.manager(f"{root}/state"), f"{root}/state") == ["0"]
+    since = len(one.extra["proxy"].seen)
+    for log in ("offsets", "commits", "sources/0"):
+        assert names(one, one.manager(f"{root}/{log}"), f"{root}/{log}") == ["0"]
+    assert not one.manager(f"{root}/state").exists(one.path(f"{root}/state/0/_metadata/v2"))
+    assert one.extra["proxy"].seen[since:] == []
+
+
+def test_what_is_written_after_the_claim_shows_at_once(one: Driver, root: str) -> None:
+    begun(one, root)
+    one.write(f"{root}/offsets/1")
+    assert names(one, one.manager(f"{root}/offsets"), f"{root}/offsets") == ["0", "1"]
+    one.write(f"{root}/state/0/_metadata/v2/1", b"new")
+    assert one.manager(f"{root}/state").exists(one.path(f"{root}/state/0/_metadata/v2"))
+    assert content(one, one.manager(f"{root}/state"), f"{root}/state/0/_metadata/v2/1") == b"new"
+    log = f"{root}/sources/0"
+    one.manager(log).delete(one.path(f"{log}/0"))
+    assert names(one, one.manager(log), log) == []
+    assert not one.manager(log).exists(one.path(f"{log}/0"))
+
+
+def test_a_list_that_failed_is_asked_for_again(one: Driver, root: str) -> None:
+    one.write(f"{root}/offsets/0")
+    failed = threading.Event()
+
+    def refuse_once(line: str) -> str:
+        if "%2Foffsets%2F" not in line or failed.is_set():
+            return "pass"
+        failed.set()
+        return "403"
+
+    one.extra["proxy"].rule = refuse_once
+    one.fence.claim(root, one.conf, -1, 0)
+    assert failed.wait(30)
+    assert names(one, one.manager(f"{root}/offsets"), f"{root}/offsets") == ["0"]
 
 
 def test_what_is_read_can_be_read_from_any_place(one: Driver, root: str) -> None:

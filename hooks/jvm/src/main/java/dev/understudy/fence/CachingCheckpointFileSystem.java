@@ -44,7 +44,8 @@ import org.apache.hadoop.util.functional.FutureIO;
  * </ul>
  *
  * <p>A query that lists a log for the first time is going to read the newest entries one after the
- * other: {@link ReadAhead} fetches them at once.
+ * other: {@link ReadAhead} fetches them at once. What a query that starts is going to list is
+ * listed when its checkpoint has been claimed: see {@link StartReads}.
  *
  * <p>For reading only: writes pass through to a client with retries, and no code of ours calls
  * them.
@@ -63,7 +64,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
    * purged.
    */
   private static final Pattern LASTING =
-      Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]+)?)");
+      Pattern.compile(".*/state((/\\d+){0,2}|(/\\d+){1,2}(/[\\w-]+)?/_metadata(/[a-z]\\w*)?)");
 
   private static final Contents CONTENTS = new Contents();
   private static final Set<String> EXISTING =
@@ -95,6 +96,20 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     this.keepsLists = keepsLists;
   }
 
+  /**
+   * This process has claimed the checkpoint, and is going to start a query from it: what that reads
+   * is asked for now. See {@link StartReads}.
+   */
+  static void startsSoon(Path root, Configuration conf) throws IOException {
+    FileSystem client = ObjectStoreClients.reader(root, conf);
+    StartReads.begin(root, new CachingCheckpointFileSystem(client, true).new Ahead());
+  }
+
+  /** Files of a checkpoint from which a query starts now, that are going to be read. */
+  public void willRead(Path root, List<Path> paths) {
+    StartReads.look(root, paths, new Ahead());
+  }
+
   /** For one round of a rehearsal, which only reads, while a leader writes. */
   public static FileSystem of(Path path, Configuration conf) throws IOException {
     FileSystem files = path.getFileSystem(conf);
@@ -110,7 +125,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
       if (known != null) {
         return known.status();
       }
-      List<FileStatus> log = listed(path.getParent());
+      List<FileStatus> log = known(path.getParent());
       if (log != null) {
         return log.stream()
             .filter(each -> each.getPath().getName().equals(path.getName()))
@@ -118,7 +133,8 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
             .orElseThrow(() -> Sneaky.rethrow(new FileNotFoundException(path + " does not exist")));
       }
     }
-    return remembered(fs.getFileStatus(path));
+    FileStatus found = StartReads.status(key(path));
+    return found == null ? remembered(fs.getFileStatus(path)) : found;
   }
 
   @Override
@@ -128,7 +144,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   @Override
   public FileStatus[] listStatus(Path path) throws IOException {
-    List<FileStatus> known = listed(path);
+    List<FileStatus> known = known(path);
     if (known != null) {
       return known.toArray(FileStatus[]::new);
     }
@@ -137,7 +153,8 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     synchronized (lists) {
       before = changes;
     }
-    FileStatus[] found = fs.listStatus(path);
+    FileStatus[] ahead = StartReads.list(key(path));
+    FileStatus[] found = ahead == null ? fs.listStatus(path) : ahead;
     noteExisting(path);
     for (FileStatus each : found) {
       remembered(each);
@@ -150,14 +167,16 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
       }
     }
     if (keepsLists && readAhead.add(key(path))) {
-      for (FileStatus each : ReadAhead.newest(path, found)) {
-        String version = version(each);
-        if (version != null && CONTENTS.get(version) == null) {
-          AHEAD.fetch(version, () -> fetched(each, version));
-        }
-      }
+      ReadAhead.newest(path, found).forEach(this::fetch);
     }
     return found;
+  }
+
+  private void fetch(FileStatus status) {
+    String version = version(status);
+    if (version != null && CONTENTS.get(version) == null) {
+      AHEAD.fetch(version, () -> fetched(status, version));
+    }
   }
 
   /** Whether it is known to exist, without a request: false says nothing. */
@@ -203,6 +222,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   /** After this process has written or deleted it. */
   void forget(Path path) {
     String gone = key(path);
+    StartReads.forget(gone);
     seen.remove(gone);
     EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
     DESCRIPTIONS.keySet().removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
@@ -248,14 +268,16 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   }
 
   /** Null where the store has to be asked. */
-  private FileStatus recalled(Path path) {
+  private FileStatus recalled(Path path) throws IOException {
     Seen described = DESCRIPTIONS.get(key(path));
     if (described != null && !stale(described.nanos())) {
       return described.status();
     }
     boolean entry = isLogEntry(path);
     Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
-    return known == null || (!entry && stale(known.nanos())) ? null : known.status();
+    return known == null || (!entry && stale(known.nanos()))
+        ? StartReads.status(key(path))
+        : known.status();
   }
 
   private FileStatus remembered(FileStatus status) {
@@ -279,7 +301,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     }
   }
 
-  private List<FileStatus> listed(Path path) {
+  private List<FileStatus> known(Path path) {
     synchronized (lists) {
       Listed known = lists.get(key(path));
       return known == null || stale(known.nanos()) ? null : known.entries();
@@ -300,6 +322,32 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   private static boolean isLogEntry(Path path) {
     return LOG_ENTRY.matcher(path.toUri().getPath()).matches();
+  }
+
+  private final class Ahead implements StartReads.Requests {
+    @Override
+    public FileStatus[] list(Path directory) throws IOException {
+      FileStatus[] found = fs.listStatus(directory);
+      ReadAhead.newest(directory, found).forEach(CachingCheckpointFileSystem.this::fetch);
+      for (FileStatus each : found) {
+        if (each.isFile() && each.getPath().getName().equals("metadata")) {
+          fetch(each);
+        }
+      }
+      return found;
+    }
+
+    @Override
+    public FileStatus look(Path path) throws IOException {
+      FileStatus found = fs.getFileStatus(path);
+      fetch(found);
+      return found;
+    }
+
+    @Override
+    public String key(Path path) {
+      return CachingCheckpointFileSystem.this.key(path);
+    }
   }
 
   /** The least recently read goes first. */

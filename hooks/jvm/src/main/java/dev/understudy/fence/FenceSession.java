@@ -76,6 +76,9 @@ final class FenceSession {
     Claims.Outcome outcome = admission.claim(claimed, recorded, retries);
     if (outcome.verdict().ours()) {
       claimed.committed.mustReach(committed);
+      if (claimed.remote() && committed > BatchInFlight.NONE) {
+        CachingCheckpointFileSystem.startsSoon(path, conf);
+      }
     }
     return outcome;
   }

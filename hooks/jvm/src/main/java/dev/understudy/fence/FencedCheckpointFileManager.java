@@ -53,13 +53,18 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
   @Override
   public FSDataInputStream open(Path target) {
-    return Sneaky.call(() -> checkpoint.open(target));
+    return Sneaky.call(
+        () -> {
+          StateOnItsWay.await(target);
+          return checkpoint.open(target);
+        });
   }
 
   @Override
   public FileStatus[] list(Path target, PathFilter filter) {
     return Sneaky.call(
         () -> {
+          StateOnItsWay.await(target);
           FileStatus[] found = checkpoint.list(target, filter);
           FenceSession session = SparkRole.onDriver() ? AttachedSession.orNull() : null;
           if (session != null) {
@@ -76,7 +81,11 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
   @Override
   public boolean exists(Path target) {
-    return Sneaky.call(() -> checkpoint.exists(target));
+    return Sneaky.call(
+        () -> {
+          StateOnItsWay.await(target);
+          return checkpoint.exists(target);
+        });
   }
 
   @Override

@@ -27,7 +27,10 @@ import org.apache.hadoop.fs.Path;
  * <p>A fetch that fails is none: the reader asks the store itself, and gets its answer.
  */
 final class ReadAhead {
-  private static final int AT_ONCE = 8;
+  /** A script may have twenty queries, which start together. */
+  private static final int AT_ONCE = 32;
+
+  static final Executor THREADS = threads();
 
   private static final Pattern COMPACTED = Pattern.compile(".*/sources/[^/]+");
   private static final Pattern PLAIN = Pattern.compile(".*/(offsets|commits)");
@@ -40,7 +43,6 @@ final class ReadAhead {
   private static final int NEWEST_PLAIN = 2;
 
   private final Map<String, CompletableFuture<byte[]>> coming = new ConcurrentHashMap<>();
-  private final Executor threads = threads();
 
   private record Entry(long number, boolean compacted, FileStatus status) {}
 
@@ -75,7 +77,7 @@ final class ReadAhead {
   void fetch(String version, IoCall<byte[]> call) {
     CompletableFuture<byte[]> fetched = new CompletableFuture<>();
     if (coming.putIfAbsent(version, fetched) == null) {
-      threads.execute(
+      THREADS.execute(
           () -> {
             try {
               fetched.complete(call.call());

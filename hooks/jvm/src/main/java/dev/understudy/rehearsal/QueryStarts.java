@@ -4,7 +4,7 @@ import java.util.Collections;
 import java.util.Set;
 import java.util.UUID;
 import java.util.WeakHashMap;
-import java.util.function.BiConsumer;
+import java.util.function.BooleanSupplier;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.runtime.StreamingQueryWrapper;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
@@ -18,19 +18,20 @@ final class QueryStarts extends StreamingQueryListener {
       Collections.newSetFromMap(Collections.synchronizedMap(new WeakHashMap<>()));
 
   private final SparkSession session;
-  private final BiConsumer<String, UUID> told;
+  private final Told told;
 
-  private QueryStarts(SparkSession session, BiConsumer<String, UUID> told) {
+  /** Is given the query's checkpoint, its run, and whether that is active. */
+  interface Told {
+    void started(String root, UUID run, BooleanSupplier runs);
+  }
+
+  private QueryStarts(SparkSession session, Told told) {
     this.session = session;
     this.told = told;
   }
 
-  /**
-   * Once for each session.
-   *
-   * @param told is given the query's checkpoint and run
-   */
-  static void watch(SparkSession session, BiConsumer<String, UUID> told) {
+  /** Once for each session. */
+  static void watch(SparkSession session, Told told) {
     if (WATCHED.add(session)) {
       session.streams().addListener(new QueryStarts(session, told));
     }
@@ -39,7 +40,7 @@ final class QueryStarts extends StreamingQueryListener {
   @Override
   public void onQueryStarted(QueryStartedEvent event) {
     if (session.streams().get(event.id()) instanceof StreamingQueryWrapper query) {
-      told.accept(query.streamingQuery().resolvedCheckpointRoot(), event.runId());
+      told.started(query.streamingQuery().resolvedCheckpointRoot(), event.runId(), query::isActive);
     }
   }
 

@@ -99,6 +99,11 @@ final class WarmMapStore extends WarmStore {
   }
 
   @Override
+  String changesSuffix() {
+    return ".delta";
+  }
+
+  @Override
   boolean onHeap() {
     return true;
   }

@@ -163,6 +163,11 @@ final class WarmRocksStore extends WarmStore {
   }
 
   @Override
+  String changesSuffix() {
+    return ".changelog";
+  }
+
+  @Override
   boolean onHeap() {
     return false;
   }

@@ -3,7 +3,9 @@ package dev.understudy.rehearsal;
 import dev.understudy.fence.CachingCheckpointFileSystem;
 import dev.understudy.fence.Parallel;
 import dev.understudy.fence.Sneaky;
+import dev.understudy.fence.StateOnItsWay;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -11,6 +13,7 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -112,10 +115,10 @@ final class WarmState {
   }
 
   /** The query with this checkpoint has been started: its run takes over what is loaded. */
-  private static void started(String root, UUID run) {
+  private static void started(String root, UUID run, BooleanSupplier runs) {
     WarmState known = BY_ROOT.remove(root);
     if (known != null && known.ends()) {
-      known.handOver(run);
+      known.handOver(run, runs);
     }
   }
 
@@ -311,23 +314,35 @@ final class WarmState {
     stores.clear();
   }
 
-  // ---- at the grant, in the thread of the query
+  // ---- at the grant
 
-  private void handOver(UUID run) {
+  /** In the thread of the query, which on an object store reads its logs meanwhile. */
+  private void handOver(UUID run, BooleanSupplier runs) {
+    FileSystem files = Sneaky.call(() -> CachingCheckpointFileSystem.of(root, conf));
+    if (files instanceof CachingCheckpointFileSystem) {
+      StateOnItsWay.to(root, () -> handOver(run, runs, files));
+    } else {
+      handOver(run, runs, files);
+    }
+  }
+
+  private void handOver(UUID run, BooleanSupplier runs, FileSystem files) {
     List<WarmStore> all = List.copyOf(stores.values());
     Collection<WarmStore> left = ConcurrentHashMap.newKeySet();
     left.addAll(all);
     try {
-      FileSystem files = CachingCheckpointFileSystem.of(root, conf);
       CommittedBatch batch = CommittedBatch.newest(files, root);
       if (batch == null) {
         return;
+      }
+      if (files instanceof CachingCheckpointFileSystem ahead) {
+        ahead.willRead(root, changes(all, batch.state()));
       }
       Collection<CommittedBatch> there = known(files);
       Parallel.each(
           all,
           PATIENCE_MILLIS,
-          store -> handOver(store, batch, there, files, run) && left.remove(store));
+          store -> handOver(store, batch, there, files, run, runs) && left.remove(store));
       long current =
           all.stream().filter(each -> !left.contains(each) && batch.equals(each.seen)).count();
       LOG.info("{}: {} of {} stores of its state were loaded", root, current, all.size());
@@ -340,13 +355,26 @@ final class WarmState {
     }
   }
 
+  /** What the leader has written since, of those that have loaded something. */
+  private List<Path> changes(List<WarmStore> all, long version) {
+    List<Path> found = new ArrayList<>();
+    for (WarmStore store : all) {
+      CommittedBatch seen = store.seen;
+      for (long each = seen == null ? version : seen.state(); each < version; each++) {
+        found.add(store.changes(each + 1));
+      }
+    }
+    return found;
+  }
+
   /** Waits for one that is being loaded just now: Spark would begin once more. */
   private boolean handOver(
       WarmStore store,
       CommittedBatch batch,
       Collection<CommittedBatch> there,
       FileSystem files,
-      UUID run)
+      UUID run,
+      BooleanSupplier runs)
       throws IOException {
     store.lock.lock();
     try {
@@ -358,7 +386,7 @@ final class WarmState {
       if (store.catchUp(batch.state())) {
         store.seen = batch;
       } // otherwise Spark loads it, from what it has
-      return store.handOver(run);
+      return runs.getAsBoolean() && store.handOver(run);
     } finally {
       store.lock.unlock();
     }

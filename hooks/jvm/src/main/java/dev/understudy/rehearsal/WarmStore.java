@@ -3,6 +3,7 @@ package dev.understudy.rehearsal;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateSchemaProvider;
@@ -74,6 +75,13 @@ abstract class WarmStore {
    * @return whether this version is loaded
    */
   abstract boolean catchUp(long version);
+
+  /** The file that says what has changed up to this version. */
+  final Path changes(long version) {
+    return new Path(id().storeCheckpointLocation(), version + changesSuffix());
+  }
+
+  abstract String changesSuffix();
 
   /** Bytes that it takes, about: of the heap, or of the disk. */
   abstract long bytes();
