@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from understudy.driver import python_rows
 from understudy.driver.batch_inputs import BatchInputs
 from understudy.driver.java import java_class
 from understudy.driver.read_budget import ReadBudget
@@ -291,6 +292,9 @@ class Rehearsals:
             rehearsal = self.made(query, query.checkpoint, f"q{index}.{pauses}").keepingState(self._state_bytes)
             if (function := self.functions.of(query.writer)) is not None:
                 rehearsal.calling(function)
+            if rehearsal.readsPython():
+                place = f"{self._scratch}/python{index}.{pauses}"
+                rehearsal.after(python_rows.rehearsal(query.session, query.snapshot.java_conf, place))
             with self._lock:
                 if self._pauses != pauses:
                     raise _PausedMeanwhile

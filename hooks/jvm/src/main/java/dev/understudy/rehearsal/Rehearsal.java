@@ -20,6 +20,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The rehearsals of one streaming query: they run the leader's last batch again and again. So this
@@ -35,10 +37,15 @@ import org.apache.spark.sql.classic.SparkSession;
  * checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
+  private static final Logger LOG = LoggerFactory.getLogger(Rehearsal.class);
+
   /**
    * The first rounds merge, until the JIT has seen it: a merge costs more than the rest of a round.
    */
   private static final int MERGES = 3;
+
+  /** The same for a source in Python of ours: after these the JIT has seen its code. */
+  private static final int WITH_ROWS_OF_OURS = 10;
 
   private enum Mode {
     LIVE,
@@ -57,6 +64,7 @@ public final class Rehearsal {
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
   private BatchFunction function;
+  private Rehearsal before;
   private WarmState state;
   private SparkSession session;
   private int rounds;
@@ -144,6 +152,20 @@ public final class Rehearsal {
     return this;
   }
 
+  /** Whether the query has a source in Python, in whose place every round has made-up rows. */
+  public boolean readsPython() {
+    return mode != Mode.OFF && Sources.inPython(plan);
+  }
+
+  /**
+   * The first rounds are preceded by those of {@code other}, which warms up what this one replaces.
+   * What that meets is of no importance. Before the first round.
+   */
+  public Rehearsal after(Rehearsal other) {
+    before = other;
+    return this;
+  }
+
   /** The newest batch after which all of the query's state is loaded; -1 where none is. */
   public long stateLoaded() {
     return state == null ? -1 : state.loaded();
@@ -160,6 +182,13 @@ public final class Rehearsal {
    *     whether the next round may succeed
    */
   public synchronized String round() {
+    if (before != null && rounds < WITH_ROWS_OF_OURS) {
+      try {
+        before.round();
+      } catch (RuntimeException e) {
+        LOG.debug("a source in Python of ours does not run: {}", e.toString());
+      }
+    }
     CompletableFuture<String> round = new CompletableFuture<>();
     current = round;
     if (cancelled) { // looked at after `current` is set: the later of the two sees the other
@@ -206,6 +235,9 @@ public final class Rehearsal {
    */
   public void cancel() {
     cancelled = true;
+    if (before != null) {
+      before.cancel();
+    }
     if (state != null) {
       state.awaitStart();
     }
@@ -225,6 +257,9 @@ public final class Rehearsal {
   /** Cancels, and removes scratch; while a round is still ending, that round does it. */
   public void close() {
     cancel();
+    if (before != null) {
+      before.close();
+    }
     Thread last;
     synchronized (ending) {
       closed = true;

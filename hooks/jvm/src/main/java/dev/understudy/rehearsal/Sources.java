@@ -42,8 +42,14 @@ final class Sources {
    */
   private static final long MAX_MESSAGES = 100_000;
 
+  private static final String PYTHON =
+      "org.apache.spark.sql.execution.datasources.v2.python.Python";
+
   private static final int KAFKA_ROWS = 1000;
   private static final int GENERATED_ROWS = 500;
+
+  /** Sources in Python that make their rows up: the driver's {@code python_rows} has them. */
+  private static final String OURS = "understudy-rows-";
 
   /** What is read: the real rows, made-up ones, or none at all. */
   enum Rows {
@@ -151,7 +157,17 @@ final class Sources {
     return copy;
   }
 
+  /** Whether any of a plan's streams has its source in Python. */
+  static boolean inPython(LogicalPlan plan) {
+    return plan instanceof StreamingRelationV2 leaf
+        ? leaf.table().getClass().getName().startsWith(PYTHON)
+        : CollectionConverters.asJava(plan.children()).stream().anyMatch(Sources::inPython);
+  }
+
   private LogicalPlan rewrite(StreamingRelationV2 leaf) {
+    if (inPython(leaf) && leaf.sourceName().startsWith(OURS)) {
+      return leaf;
+    }
     String log = logName(leaf.sourceIdentifyingName());
     Seq<Attribute> output = attributes(leaf.output());
     boolean kafka = leaf.table().getClass().getName().startsWith("org.apache.spark.sql.kafka010.");
