@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.spark.rig import Rig
@@ -56,6 +57,10 @@ def begun(home: Path) -> list[list[str]]:
     return [started_by for _, started_by, module in told if DRIVER in module]
 
 
+def spares(rig: Rig) -> list[psutil.Process]:
+    return [each for each in psutil.Process(rig.process.pid).children() if "understudy_spare" in each.cmdline()]
+
+
 def test_a_takeover_s_first_call_of_a_stateful_processor_is_forked_by_a_warm_interpreter(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(2):
@@ -74,3 +79,69 @@ def test_a_takeover_s_first_call_of_a_stateful_processor_is_forked_by_a_warm_int
         assert "understudy_spare" in begun(tmp_path)[before:][-1]
     rows = [json.loads(line) for part in (tmp_path / "out").glob("*.json") for line in part.read_text().splitlines()]
     assert sorted(row["v"] for row in rows) == [0, 1, 2]
+
+
+#: A source in Python: it tells of each process that makes its reader.
+SOURCE = """
+import json, os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+spark = SparkSession.builder.getOrCreate()
+
+class Reader(SimpleDataSourceStreamReader):
+    def __init__(self):
+        started_by = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\\0")
+        with open("begun", "a") as file:
+            print(json.dumps(started_by), file=file)
+
+    def initialOffset(self):
+        return {"row": 0}
+
+    def read(self, start):
+        end = len(list(Path("in").iterdir()))
+        return self.readBetweenOffsets(start, {"row": end}), {"row": end}
+
+    def readBetweenOffsets(self, start, end):
+        return iter([(number,) for number in range(start["row"], end["row"])])
+
+class Numbers(DataSource):
+    @classmethod
+    def name(cls):
+        return "numbers"
+
+    def schema(self):
+        return "v long"
+
+    def simpleStreamReader(self, schema):
+        return Reader()
+
+spark.dataSource.register(Numbers)
+rows = spark.readStream.format("numbers").load()
+rows.writeStream.option("checkpointLocation", "checkpoint").start("out", "json").awaitTermination()
+"""
+
+
+def test_a_takeover_s_source_in_python_is_forked_by_a_warm_interpreter_and_no_rehearsal_calls_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "0").touch()
+    with Rig(tmp_path, SOURCE) as leader:
+        leader.lead()
+        leader.until(leader.fence_log, "/checkpoint/commits/0")
+    before = (tmp_path / "begun").read_text()
+    with Rig(tmp_path, SOURCE, rehearse="live", rounds=30) as standby:
+        while not spares(standby):
+            assert standby.wait_for(RehearsalReport).how == "synthetic"
+        assert (tmp_path / "begun").read_text() == before
+        (tmp_path / "in" / "1").touch()
+        standby.lead(epoch=2)
+        standby.until(standby.fence_log, "/checkpoint/commits/1")
+        begun = [json.loads(line) for line in (tmp_path / "begun").read_text().removeprefix(before).splitlines()]
+        assert any("understudy_spare" in each for each in begun)
+        assert {each[2] for each in begun if each[1] == "-m"} <= {"understudy_spare", "understudy_worker_daemon"}
+    rows = [json.loads(line) for part in (tmp_path / "out").glob("*.json") for line in part.read_text().splitlines()]
+    assert sorted(row["v"] for row in rows) == [0, 1]

@@ -198,6 +198,14 @@ def test_another_python_than_the_jvms_is_started_as_it_is(stage: Stage) -> None:
     assert stage.spares.program("theirs") == "theirs"
 
 
+def test_a_daemon_of_pysparks_is_ours_which_holds_the_proof_of_life(stage: Stage) -> None:
+    (stage.home / "lib" / "understudy_worker_daemon.py").write_text("import sys; print(sys.argv[1:])")
+    stage.environment["PYTHONPATH"] = str(stage.home / "lib")
+    ask = [str(PROGRAM), "-m", "pyspark.daemon", "pyspark.sql.worker.plan_data_source_read"]
+    said = subprocess.run(ask, env=stage.environment, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "['pyspark.sql.worker.plan_data_source_read']"
+
+
 def test_whatever_else_is_started_is_the_workers_python(stage: Stage) -> None:
     ask = [str(PROGRAM), "-c", "import sys; print(sys.executable)"]
     said = subprocess.run(ask, env=stage.environment, capture_output=True, text=True, check=True).stdout

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark import cloudpickle  # type: ignore[attr-defined]
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -25,7 +25,7 @@ _ROWS = 100
 _SCHEMA = "number long, text string"
 
 # Workers need not have this package.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
 def _rows() -> Iterator[tuple[int, str]]:

@@ -118,6 +118,7 @@ def _work(arguments: list[str], link: socket.socket, client: socket.socket) -> N
     later.start()
     _, module, *rest = arguments
     sys.argv = [module, *rest]
+    sys.modules.pop(module, None)  # imported to have what it imports; now it is the program
     status = 1
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
