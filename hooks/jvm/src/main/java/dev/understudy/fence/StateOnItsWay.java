@@ -8,6 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.TaskContext;
+import org.apache.spark.util.UninterruptibleThread;
 
 /**
  * State that is being handed over to a query, while the query reads its logs. Before it looks at
@@ -41,9 +42,14 @@ public final class StateOnItsWay {
     thread.start();
   }
 
+  /** Tasks run in such threads, too. What hands over reads state itself, in threads of ours. */
+  private static boolean inThreadOfQuery() {
+    return Thread.currentThread() instanceof UninterruptibleThread && TaskContext.get() == null;
+  }
+
   /** Called before something below a checkpoint is read. */
   static void await(Path path) throws IOException {
-    if (BY_ROOT.isEmpty() || TaskContext.get() != null) {
+    if (BY_ROOT.isEmpty() || !inThreadOfQuery()) {
       return;
     }
     for (Map.Entry<String, CompletableFuture<?>> each : BY_ROOT.entrySet()) {

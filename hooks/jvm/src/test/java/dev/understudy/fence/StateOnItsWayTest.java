@@ -10,6 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.util.UninterruptibleThread;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -30,7 +31,22 @@ class StateOnItsWayTest {
   }
 
   private CompletableFuture<?> exists(String below) {
-    return CompletableFuture.runAsync(() -> files.exists(new Path(root, below)));
+    return inThreadOfQuery(() -> files.exists(new Path(root, below)));
+  }
+
+  private static CompletableFuture<?> inThreadOfQuery(Runnable work) {
+    CompletableFuture<Void> done = new CompletableFuture<>();
+    Thread thread =
+        new UninterruptibleThread("stream execution thread") {
+          @Override
+          public void run() {
+            work.run();
+            done.complete(null);
+          }
+        };
+    thread.setDaemon(true);
+    thread.start();
+    return done;
   }
 
   @Test
@@ -43,9 +59,8 @@ class StateOnItsWayTest {
     List<CompletableFuture<?>> waiting =
         List.of(
             exists("state"),
-            CompletableFuture.runAsync(() -> files.list(state, path -> true)),
-            CompletableFuture.runAsync(
-                () -> Sneaky.run(() -> files.open(new Path(state, "file")).close())));
+            inThreadOfQuery(() -> files.list(state, path -> true)),
+            inThreadOfQuery(() -> Sneaky.run(() -> files.open(new Path(state, "file")).close())));
     for (CompletableFuture<?> each : waiting) {
       assertThrows(TimeoutException.class, () -> each.get(200, TimeUnit.MILLISECONDS));
     }
@@ -53,6 +68,13 @@ class StateOnItsWayTest {
     for (CompletableFuture<?> each : waiting) {
       each.get(30, TimeUnit.SECONDS);
     }
+    exists("state").get(30, TimeUnit.SECONDS);
+  }
+
+  @Test
+  void whatHandsOverReadsTheStateItself() throws Exception {
+    StateOnItsWay.to(
+        root, () -> CompletableFuture.runAsync(() -> files.exists(new Path(root, "state"))).join());
     exists("state").get(30, TimeUnit.SECONDS);
   }
 
