@@ -171,10 +171,11 @@ class Rig:
         kill: Instant = NEVER,
         park: Instant = NEVER,
         recorded: dict[str, int] | None = None,
+        committed: dict[str, int] | None = None,
     ) -> None:
         """Open the gate and grant. Without deadlines the gate stays open until told otherwise."""
         self.gate.publish(View(State.OPEN, Token(epoch, attempt), close, kill, park))
-        self.say(Granted(int(Token(epoch, attempt)), recorded or {}))
+        self.say(Granted(int(Token(epoch, attempt)), recorded or {}, committed or {}))
 
     def expire(self) -> None:
         """The lease was not renewed: the close deadline passes now, the kill deadline has not come."""

@@ -15,6 +15,7 @@ from understudy.protocol.messages import RehearsalReport
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SCRIPT = """
+import threading, time
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
@@ -25,8 +26,20 @@ if spark.conf.get("spark.test.names", None):
     spaced.writeStream.queryName("spaced").format("delta").start("spaced")
 if spark.conf.get("spark.test.batches", None):
     rows.writeStream.queryName("batches").foreachBatch(lambda batch, _: open("called", "w").close()).start()
+def tell():
+    conf = spark._jsparkSession.sessionState().conf()
+    while True:
+        logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog.getOrCreateCache(conf).asMap().values()
+        with open("known", "w") as file:
+            print([str(log.dataPath()) for log in logs], file=file)
+        time.sleep(0.2)
+if spark.conf.get("spark.test.known", None):
+    threading.Thread(target=tell, daemon=True).start()
 spark.streams.awaitAnyTermination()
 """
+
+#: The standby tells whose logs Delta knows in its JVM.
+KNOWN = ("--conf", "spark.test.known=yes")
 
 
 def feed(home: Path, name: str) -> None:
@@ -57,8 +70,9 @@ def test_a_round_appends_to_a_delta_table_of_its_own(tmp_path: Path) -> None:
         leader.lead()
         leader.until(tmp_path / "checkpoints" / "kept" / "commits" / "0", "{")
     before = contents(tmp_path / "table", tmp_path / "checkpoints")
-    with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=delta_jars()) as standby:
+    with Rig(tmp_path, SCRIPT, rehearse="live", every=0.1, submit=[*delta_jars(), *KNOWN]) as standby:
         see(standby.scratch, "q0.0/round-*/sink/_delta_log/*01.json", 3)
+        standby.until(tmp_path / "known", f"{tmp_path}/table'")
         standing = rounds(standby, 4)
         assert (standing.how, standing.reason) == ("live", "")
         assert contents(tmp_path / "table", tmp_path / "checkpoints") == before

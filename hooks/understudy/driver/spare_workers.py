@@ -85,7 +85,8 @@ class SpareWorkers:
 
     def program(self, python: str) -> str:
         """What Spark is to start for ``python``: itself where the JVM was started for another, or where ours cannot be executed."""
-        return str(PROGRAM) if python == self._python and os.access(PROGRAM, os.X_OK) else python
+        runs = all(os.access(each, os.X_OK) for each in (PROGRAM, "/bin/sh"))
+        return str(PROGRAM) if python == self._python and runs else python
 
     def _answer(self) -> None:
         while True:

@@ -5,6 +5,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
@@ -28,7 +29,7 @@ import org.apache.spark.util.Utils;
  *
  * <p>Each round gets a new table, because Delta writes a batch of a query only once into one table.
  * It is a copy of an empty one: the round appends to a table that exists, as the real query does.
- * The user's table is not read.
+ * Of the user's table the log is read, which Delta keeps in this JVM: see {@link #follow}.
  */
 final class DeltaScratch implements AutoCloseable {
   private static final String LOG = "_delta_log";
@@ -79,6 +80,18 @@ final class DeltaScratch implements AutoCloseable {
     FileUtil.copy(files, new Path(empty, LOG), files, new Path(table, LOG), false, conf);
     made = true;
     return noted(table);
+  }
+
+  /**
+   * Has Delta look at the log of the user's table, so that at the grant it reads what is new there.
+   * Every write looks again. A table that is not there yet is left alone.
+   */
+  void follow(String path, Map<String, String> options) {
+    try {
+      session.read().format("delta").options(options).load(path).schema();
+    } catch (Exception e) { // as above
+      // the query's start will tell
+    }
   }
 
   /**

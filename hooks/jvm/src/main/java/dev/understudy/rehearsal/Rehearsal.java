@@ -55,6 +55,7 @@ public final class Rehearsal {
   }
 
   private final DataStreamWriter<?> user;
+  private final String path;
   private final LogicalPlan plan;
   private final SparkSession userSession;
   private final Map<String, String> sqlConf;
@@ -78,12 +79,14 @@ public final class Rehearsal {
 
   private Rehearsal(
       DataStreamWriter<?> user,
+      String path,
       Dataset<?> data,
       Map<String, String> sqlConf,
       String checkpointRoot,
       Path scratch,
       Mode mode) {
     this.user = user;
+    this.path = path;
     this.plan = data.queryExecution().analyzed();
     this.userSession = data.sparkSession();
     this.sqlConf = sqlConf;
@@ -96,7 +99,7 @@ public final class Rehearsal {
    * Prepares rehearsals; runs nothing yet.
    *
    * @param writer what the script called {@code start()} on; only read
-   * @param pathOrNull argument of {@code start(path)}; not used, the sink is replaced
+   * @param pathOrNull argument of {@code start(path)}; the sink is replaced
    * @param tableOrNull argument of {@code toTable(name)}; not used, the sink is replaced
    * @param sqlConf all of {@code spark.conf.getAll} at {@code start()}, or empty
    * @param checkpointRootOrNull the query's real checkpoint, which need not exist yet; null
@@ -128,8 +131,8 @@ public final class Rehearsal {
     if (parsed != Mode.OFF) {
       RememberedSource.in(data.queryExecution().analyzed());
     }
-    return new Rehearsal(
-        writer, data, settings, checkpointRootOrNull, new Path(scratchDir), parsed);
+    Path scratch = new Path(scratchDir);
+    return new Rehearsal(writer, pathOrNull, data, settings, checkpointRootOrNull, scratch, parsed);
   }
 
   /**
@@ -362,7 +365,7 @@ public final class Rehearsal {
       RehearsedBatch batches =
           new RehearsedBatch(called, userSession, mine, delta, () -> cancelled);
       DataStreamWriter<Row> writer =
-          Sinks.writer(user, data, name, overlay.root(), mine, delta, batches);
+          Sinks.writer(user, path, data, name, overlay.root(), mine, delta, batches);
       return run(writer, overlay, past, rewritten);
     } finally {
       overlay.close();

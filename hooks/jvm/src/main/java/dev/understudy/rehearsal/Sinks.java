@@ -1,6 +1,7 @@
 package dev.understudy.rehearsal;
 
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -42,12 +43,14 @@ final class Sinks {
 
   /**
    * @param user the writer the script called {@code start()} on; only read
+   * @param path that it was given there, or null
    * @param data what to write, in the rehearsal's session
    * @param scratch of this round
    * @param batches in the place of a function of {@code foreachBatch}
    */
   static DataStreamWriter<Row> writer(
       DataStreamWriter<?> user,
+      String path,
       org.apache.spark.sql.classic.Dataset<Row> data,
       String name,
       String checkpoint,
@@ -67,6 +70,7 @@ final class Sinks {
     } else if (FILES.contains(source)) {
       redirect(writer, source, user, new Path(scratch, "sink"));
     } else if (source.equals("delta")) {
+      follow(user, path, delta);
       Path table = delta.table(data.schema(), partitioning(user));
       if (table == null) {
         writer.format("noop");
@@ -77,6 +81,22 @@ final class Sinks {
       writer.format("noop");
     }
     return writer.queryName(name).option("checkpointLocation", checkpoint);
+  }
+
+  /** With the options by which Delta finds in its memory what the query will look for. */
+  private static void follow(DataStreamWriter<?> user, String path, DeltaScratch delta) {
+    String table = path;
+    Map<String, String> kept = new HashMap<>();
+    for (Map.Entry<String, String> option : options(user).entrySet()) {
+      if (option.getKey().startsWith("fs.")) {
+        kept.put(option.getKey(), option.getValue());
+      } else if (table == null && option.getKey().equalsIgnoreCase("path")) {
+        table = option.getValue();
+      }
+    }
+    if (table != null) {
+      delta.follow(table, kept);
+    }
   }
 
   private static void redirect(
