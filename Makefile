@@ -148,7 +148,7 @@ lint: setup
 	.venv/bin/deptry hooks/understudy
 	cd examples/understudy-etcd && ../../.venv/bin/deptry understudy_etcd
 	.venv/bin/shellcheck tools/*.sh .ci/run e2e/cluster/boot.sh e2e/cluster/cluster \
-	    $(addprefix hooks/image/,build packages slim understudy-entry)
+	    $(addprefix hooks/image/,build packages slim understudy-entry) hooks/understudy/driver/worker_path/understudy-python
 
 format:
 	@tools/setup.sh jvm

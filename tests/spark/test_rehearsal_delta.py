@@ -28,8 +28,9 @@ if spark.conf.get("spark.test.batches", None):
     rows.writeStream.queryName("batches").foreachBatch(lambda batch, _: open("called", "w").close()).start()
 def tell():
     conf = spark._jsparkSession.sessionState().conf()
+    cache = getattr(getattr(spark._jvm, "org.apache.spark.sql.delta.DeltaLog$"), "MODULE$").getOrCreateCache(conf)
     while True:
-        logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog.getOrCreateCache(conf).asMap().values()
+        logs = cache.asMap().values()
         with open("known", "w") as file:
             print([str(log.dataPath()) for log in logs], file=file)
         time.sleep(0.2)

@@ -11,7 +11,7 @@ import pytest
 from tests.spark.rig import Rig
 from understudy.protocol.messages import RehearsalReport
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark43, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: The processor tells of each process that calls it first, and whether pandas was there before the user's class.
 SCRIPT = """
@@ -124,6 +124,8 @@ rows.writeStream.option("checkpointLocation", "checkpoint").start("out", "json")
 """
 
 
+@pytest.mark.long
+@pytest.mark.spark43
 def test_a_takeover_s_source_in_python_is_forked_by_a_warm_interpreter_and_no_rehearsal_calls_it(
     tmp_path: Path,
 ) -> None:

@@ -79,7 +79,7 @@ def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Sta
     anything: Any = query
     snapshot: Any = SimpleNamespace(same_settings=lambda _: True)
     sink: Any = SimpleNamespace(kind="noop", query_name=None, options={})
-    return kind(anything, None, None, sink, checkpoint, snapshot)
+    return kind(anything, None, None, sink, checkpoint, snapshot, "ProcessingTimeTrigger")
 
 
 def leading(gate: Path, fence: Fence, gate_client: Any, sent: list[Message]) -> Driver:

@@ -316,5 +316,6 @@ def test_only_the_registry_replaces_attributes_of_others() -> None:
 
     assert {path: names for path, names in found.items() if names} == {
         "main.py": ["sys.argv"],
+        "worker_path/understudy_spare.py": ["sys.argv"],
         "spark_patches/registry.py": ["setattr", "setattr"],
     }

@@ -49,7 +49,7 @@ class _Spare:
 
     def end(self) -> None:
         """Its workers, if it has any, go on."""
-        with suppress(OSError):  # closed by whoever listened to it to its end
+        with suppress(OSError):  # closed where it was listened to, to its end
             self.link.shutdown(socket.SHUT_RDWR)
         self.process.kill()
         self.process.wait()

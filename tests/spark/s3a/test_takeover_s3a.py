@@ -12,7 +12,7 @@ from testkit.command import confs
 from tests.spark.rig import Rig
 from understudy.protocol.messages import RehearsalReport
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark43, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 CHECKPOINT = f"s3a://{s3.BUCKET}/checkpoint"
 
@@ -43,7 +43,13 @@ def committed(rig: Rig, batch: int) -> None:
     rig.until(rig.fence_log, f"/checkpoint/commits/{batch}")
 
 
-@pytest.mark.parametrize("provider", ["HDFSBackedStateStoreProvider", "RocksDBStateStoreProvider"])
+@pytest.mark.parametrize(
+    "provider",
+    [
+        "HDFSBackedStateStoreProvider",
+        pytest.param("RocksDBStateStoreProvider", marks=[pytest.mark.long, pytest.mark.spark43]),
+    ],
+)
 def test_state_that_a_standby_has_loaded_is_handed_over_while_the_query_reads_its_logs(
     tmp_path: Path, provider: str
 ) -> None:

@@ -20,8 +20,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.DataStreamWriter;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The rehearsals of one streaming query: they run the leader's last batch again and again. So this
@@ -37,8 +35,6 @@ import org.slf4j.LoggerFactory;
  * checkpoint manager. With executors in other JVMs scratch has to be where they reach it.
  */
 public final class Rehearsal {
-  private static final Logger LOG = LoggerFactory.getLogger(Rehearsal.class);
-
   /**
    * The first rounds merge, until the JIT has seen it: a merge costs more than the rest of a round.
    */
@@ -47,13 +43,6 @@ public final class Rehearsal {
   /** The same for a source in Python of ours: after these the JIT has seen its code. */
   private static final int WITH_ROWS_OF_OURS = 10;
 
-  private enum Mode {
-    LIVE,
-    SYNTHETIC,
-    PLAN,
-    OFF
-  }
-
   private final DataStreamWriter<?> user;
   private final String path;
   private final LogicalPlan plan;
@@ -61,7 +50,7 @@ public final class Rehearsal {
   private final Map<String, String> sqlConf;
   private final String checkpointRoot;
   private final Path scratch;
-  private final Mode mode;
+  private final RehearsalMode mode;
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
   private BatchFunction function;
@@ -84,7 +73,7 @@ public final class Rehearsal {
       Map<String, String> sqlConf,
       String checkpointRoot,
       Path scratch,
-      Mode mode) {
+      RehearsalMode mode) {
     this.user = user;
     this.path = path;
     this.plan = data.queryExecution().analyzed();
@@ -117,18 +106,12 @@ public final class Rehearsal {
       String checkpointRootOrNull,
       String scratchDir,
       String mode) {
-    Mode parsed;
-    try {
-      parsed = Mode.valueOf(mode.toUpperCase(Locale.ROOT));
-    } catch (IllegalArgumentException e) {
-      throw new IllegalArgumentException(
-          "rehearsal mode is '" + mode + "'. Give live, synthetic, plan or off", e);
-    }
+    RehearsalMode parsed = RehearsalMode.of(mode);
     Dataset<?> data = (Dataset<?>) SparkInternals.get(writer, "ds");
     Map<String, String> settings = new HashMap<>(sqlConf);
     settings.values().removeIf(Objects::isNull);
     RehearsalLogFilter.install();
-    if (parsed != Mode.OFF) {
+    if (parsed != RehearsalMode.OFF) {
       RememberedSource.in(data.queryExecution().analyzed());
     }
     Path scratch = new Path(scratchDir);
@@ -157,7 +140,7 @@ public final class Rehearsal {
 
   /** Whether the query has a source in Python, in whose place every round has made-up rows. */
   public boolean readsPython() {
-    return mode != Mode.OFF && Sources.inPython(plan);
+    return mode != RehearsalMode.OFF && Sources.inPython(plan);
   }
 
   /**
@@ -189,7 +172,7 @@ public final class Rehearsal {
       try {
         before.round();
       } catch (RuntimeException e) {
-        LOG.debug("a source in Python of ours does not run: {}", e.toString());
+        // it is there to be compiled, and nothing depends on it
       }
     }
     CompletableFuture<String> round = new CompletableFuture<>();
@@ -197,7 +180,7 @@ public final class Rehearsal {
     if (cancelled) { // looked at after `current` is set: the later of the two sees the other
       throw new CancellationException("the rehearsal was cancelled");
     }
-    if (mode == Mode.OFF) {
+    if (mode == RehearsalMode.OFF) {
       return json("off", -1, 0, new Result(false, false, 0));
     }
     Thread thread = new Thread(() -> play(round), name);
@@ -315,15 +298,15 @@ public final class Rehearsal {
     }
     Configuration conf = session.sessionState().newHadoopConf();
     ReplayableBatch past = null;
-    if (checkpointRoot != null && mode != Mode.PLAN) {
+    if (checkpointRoot != null && mode != RehearsalMode.PLAN) {
       Path root = new Path(checkpointRoot);
       FileSystem fs = CachingCheckpointFileSystem.of(root, conf);
       past = ReplayableBatch.find(fs, fs.makeQualified(root));
     }
     Sources.Rows rows =
-        mode == Mode.PLAN
+        mode == RehearsalMode.PLAN
             ? Sources.Rows.NONE
-            : mode == Mode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
+            : mode == RehearsalMode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
     Result result = act(past, rows, conf);
     if (!result.ran() && rows == Sources.Rows.REAL) { // a throw-away checkpoint, and no input yet
       result = act(past, Sources.Rows.GENERATED, conf);
@@ -333,7 +316,7 @@ public final class Rehearsal {
           "the query ended without running a batch" + (past == null ? "" : " from " + past.root()));
     }
     String how =
-        mode == Mode.PLAN
+        mode == RehearsalMode.PLAN
             ? "plan"
             : result.generated() ? "synthetic" : past == null ? "throwaway" : "live";
     return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result);
