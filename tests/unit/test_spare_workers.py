@@ -189,6 +189,26 @@ def test_a_worker_holds_its_replicas_proof_of_life(stage: Stage, forked: bool) -
     assert (pid == worker.pid) is not forked
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_is_given_no_interpreter_of_ours(stage: Stage) -> None:
+    stage.run()
+    stage.stand_by()
+    ask = f"""
+import os, socket
+from understudy.driver.worker_path.understudy_spare import send
+os.setuid(65534)
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect("\\0{stage.environment["UNDERSTUDY_SPARES"]}")
+try:
+    send(link, {{"arguments": ["-m", "{MODULE}"], "directory": "/", "environment": {{}}}}, (1, 2))
+except BrokenPipeError:
+    print("nothing")
+else:
+    print(link.recv(1).decode() or "nothing")
+"""
+    assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout == "nothing\n"
+
+
 def test_where_nothing_answers_the_worker_starts_all_the_same(stage: Stage) -> None:
     assert stage.run(UNDERSTUDY_SPARES="none-of-this-name").pid == stage.workers[-1].pid
 
