@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -190,23 +191,27 @@ def test_a_worker_holds_its_replicas_proof_of_life(stage: Stage, forked: bool) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_another_user_is_given_no_interpreter_of_ours(stage: Stage) -> None:
+@pytest.mark.parametrize(("user", "answer"), [(0, "t"), (65534, "")])
+def test_another_user_is_given_no_interpreter_of_ours(stage: Stage, user: int, answer: str) -> None:
     stage.run()
-    stage.stand_by()
+    as_the_spare_was = stage.stand_by().environ()
+    task = {"arguments": ["-m", MODULE], "directory": str(stage.home), "environment": as_the_spare_was}
     ask = f"""
-import os, socket
+import contextlib, json, os, socket, sys
 from understudy.driver.worker_path.understudy_spare import send
-os.setuid(65534)
+task = json.load(sys.stdin)
+os.setuid({user})
 link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 link.connect("\\0{stage.environment["UNDERSTUDY_SPARES"]}")
-try:
-    send(link, {{"arguments": ["-m", "{MODULE}"], "directory": "/", "environment": {{}}}}, (1, 2))
-except BrokenPipeError:
-    print("nothing")
-else:
-    print(link.recv(1).decode() or "nothing")
+with contextlib.suppress(BrokenPipeError):
+    send(link, task, (2, 2))
+with contextlib.suppress(ConnectionResetError):
+    print(link.recv(1).decode())
 """
-    assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout == "nothing\n"
+    done = subprocess.run(
+        [sys.executable, "-c", ask], input=json.dumps(task), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == answer
 
 
 def test_where_nothing_answers_the_worker_starts_all_the_same(stage: Stage) -> None:
