@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from understudy.driver import workers
-from understudy.driver.spare_workers import PROGRAM, SpareWorkers
+from understudy.driver import spare_workers, workers
+from understudy.driver.spare_workers import PROGRAM, SpareWorkers, _Kind, _State
 from understudy.processes import Alive
 
 MODULE = "pyspark.sql.streaming.toy"
@@ -104,9 +104,17 @@ class Stage:
             time.sleep(0.02)
 
     def stand_by(self) -> psutil.Process:
-        """The spare that has been made ready; it may still import, and takes a task after that."""
-        self.until(lambda: len(self.standing_by()) == 1)
+        """The spare, once it has imported what it was told to, and waits for a task."""
+        self.until(lambda: len(self.standing_by()) == 1 and self.idle())
         return self.standing_by()[0]
+
+    def idle(self) -> bool:
+        spare = self.spares._kinds[MODULE].spare
+        return spare is not None and spare.state is _State.IDLE and spare.process.poll() is None
+
+
+def ended(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture
@@ -126,7 +134,7 @@ def test_the_first_worker_is_the_process_that_was_started_and_others_are_forked_
     spare = stage.stand_by()
     for port in (2, 3):
         told = stage.run(port=port)
-        assert told.parent == spare.pid
+        assert told.parent == spare.pid == stage.stand_by().pid
         assert told.port == port
 
 
@@ -143,6 +151,7 @@ def test_a_spare_imports_what_a_worker_did(stage: Stage) -> None:
     spare = stage.stand_by()
     assert not stage.run().imported  # none has told yet
     stage.until(lambda: "psutil" in str(spare.memory_maps()))
+    stage.stand_by()
     assert stage.run().imported
 
 
@@ -160,7 +169,7 @@ def test_a_forked_worker_ends_with_the_process_that_spark_knows(stage: Stage) ->
     worker = stage.start(port=0)
     forked = psutil.Process(stage.begun(worker).pid)
     worker.send_signal(signal.SIGTERM)
-    stage.until(lambda: not forked.is_running())
+    stage.until(lambda: ended(forked))
 
 
 def test_a_forked_worker_ends_with_its_spare(stage: Stage) -> None:
@@ -168,7 +177,47 @@ def test_a_forked_worker_ends_with_its_spare(stage: Stage) -> None:
     spare = stage.stand_by()
     forked = psutil.Process(stage.begun(stage.start(port=0)).pid)
     spare.kill()
-    stage.until(lambda: not forked.is_running())
+    stage.until(lambda: ended(forked))
+
+
+def test_a_spare_that_imports_is_not_waited_for(stage: Stage) -> None:
+    stage.spares._kinds[MODULE] = _Kind({MODULE: None, "slow_to_import": None})
+    (stage.home / "lib" / "slow_to_import.py").write_text("import time; time.sleep(600)")
+    stage.run()
+    stage.until(lambda: len(stage.standing_by()) == 1)
+    assert stage.run().pid == stage.workers[-1].pid
+
+
+def test_a_spare_that_does_not_answer_is_not_waited_for_long_and_does_it_not_again(stage: Stage) -> None:
+    stage.run()
+    spare = stage.stand_by()
+    spare.suspend()
+    worker = stage.start(port=0)
+    assert stage.begun(worker).pid == worker.pid
+    spare.resume()
+    stage.until(stage.idle)
+    stage.until(lambda: not [each for each in spare.children() if each.status() != psutil.STATUS_ZOMBIE])
+
+
+def test_workers_of_a_spare_that_is_of_no_use_any_more_go_on(stage: Stage) -> None:
+    stage.run()
+    spare = stage.stand_by()
+    forked = psutil.Process(stage.begun(stage.start(port=0)).pid)
+    stage.run(THEIRS="changed")
+    stage.until(lambda: spare.pid not in [each.pid for each in stage.standing_by()] or len(stage.standing_by()) == 2)
+    assert forked.is_running()
+    assert stage.run(THEIRS="changed").parent != spare.pid
+    forked.kill()
+    stage.until(lambda: ended(spare))
+
+
+def test_after_an_error_the_next_one_is_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.run()
+    spare = stage.stand_by()
+    with monkeypatch.context() as patched:
+        patched.setattr(spare_workers, "receive", lambda *_: 1 / 0)
+        assert stage.run().pid == stage.workers[-1].pid
+    assert stage.run().parent == spare.pid
 
 
 def test_a_spare_that_has_died_is_missed_by_none(stage: Stage) -> None:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from understudy.driver import python_rows
@@ -293,8 +294,9 @@ class Rehearsals:
             if (function := self.functions.of(query.writer)) is not None:
                 rehearsal.calling(function)
             if rehearsal.readsPython():
-                place = f"{self._scratch}/python{index}.{pauses}"
-                rehearsal.after(python_rows.rehearsal(query.session, query.snapshot.java_conf, place))
+                with suppress(Exception):  # from the JVM, too: the query's own rehearsal does not need it
+                    place = f"{self._scratch}/python{index}.{pauses}"
+                    rehearsal.after(python_rows.rehearsal(query.session, query.snapshot.java_conf, place))
             with self._lock:
                 if self._pauses != pauses:
                     raise _PausedMeanwhile

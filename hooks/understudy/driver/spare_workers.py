@@ -6,19 +6,21 @@ libraries that the last one has imported. It forks a worker where a process woul
 
 from __future__ import annotations
 
+import enum
 import os
 import secrets
 import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from understudy.driver.worker_path.understudy_spare import receive, send
+from understudy.driver.worker_path.understudy_spare import IDLE, NAMES, receive, send
 from understudy.launcher import from_lasting_thread
 from understudy.processes import die_with_parent
 
@@ -29,39 +31,61 @@ PROGRAM = Path(__file__).parent / "worker_path" / "understudy-python"
 _PAUSE = 5.0
 #: How long a process that asks may take to say what for, in seconds.
 _PATIENCE = 5.0
+#: How long a spare that forks a worker is waited for by the next one, in seconds: less than the program waits.
+_PATIENCE_OF_FORK = 1.0
+#: How long nothing is answered after an error, in seconds.
+_AFTER_ERROR = 0.1
 #: Different for every worker, and read by it at its start.
 _EACH_TIME = "PYTHON_WORKER_FACTORY_"
 
 
+class _State(enum.Enum):
+    IMPORTS = enum.auto()
+    IDLE = enum.auto()
+    FORKS = enum.auto()
+
+
 @dataclass(slots=True, eq=False)
 class _Spare:
+    """``state``: what it does, as far as it has told. ``known``: what it was told to import."""
+
     process: subprocess.Popen[bytes]
     link: socket.socket
     made_for: dict[str, Any]
+    state: _State = _State.IMPORTS
+    known: set[str] = field(default_factory=set)
 
-    def told(self, message: Any, descriptors: tuple[int, ...] = ()) -> bool:
-        """False where it has ended."""
+    def imports(self, names: list[str]) -> None:
+        """Of one that is idle."""
+        self.state = _State.IMPORTS
+        self.known.update(names)
+        with suppress(OSError):  # it has ended, which is noticed when it is wanted
+            send(self.link, names)
+
+    def takes(self, task: dict[str, Any], descriptors: tuple[int, ...]) -> bool:
+        """False where it has ended, or is not idle."""
+        if self.state is not _State.IDLE:
+            return False
+        self.state = _State.FORKS
         try:
-            send(self.link, message, descriptors)
+            send(self.link, task, descriptors)
         except OSError:
             return False
         return True
 
     def end(self) -> None:
-        """Its workers, if it has any, go on."""
+        """It ends by itself, once its last worker has."""
         with suppress(OSError):  # closed where it was listened to, to its end
             self.link.shutdown(socket.SHUT_RDWR)
-        self.process.kill()
-        self.process.wait()
 
 
 @dataclass(slots=True, eq=False)
 class _Kind:
-    """What is known of the workers of one module of Spark's, which is the last of ``imports``."""
+    """What is known of the workers of one module of Spark's."""
 
-    imports: list[str]
+    imports: dict[str, None]
     spare: _Spare | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
+    lock: threading.Condition = field(default_factory=threading.Condition)  # guards the others; notified of states
 
 
 class SpareWorkers:
@@ -90,11 +114,14 @@ class SpareWorkers:
 
     def _answer(self) -> None:
         while True:
-            client, _ = self._listener.accept()
-            with client, suppress(OSError, EOFError, ValueError, KeyError, IndexError):
-                client.settimeout(_PATIENCE)
-                if _user(client) == os.getuid():
-                    self._serve(client)
+            try:
+                client, _ = self._listener.accept()
+                with client:
+                    client.settimeout(_PATIENCE)
+                    if _user(client) == os.getuid():
+                        self._serve(client)
+            except Exception:  # noqa: BLE001 - of this one; no more descriptors or threads, perhaps
+                time.sleep(_AFTER_ERROR)
 
     def _serve(self, client: socket.socket) -> None:
         """Closing the link to ``client``, without an answer, makes it do the work itself."""
@@ -102,14 +129,16 @@ class SpareWorkers:
         try:
             client.setblocking(True)
             module = task["arguments"][1]
-            kind = self._kinds.setdefault(module, _Kind([module]))
+            kind = self._kinds.setdefault(module, _Kind({module: None}))
             with kind.lock:
                 spare = _fit(kind, _made_for(task))
-                taken = spare is not None and spare.told(task, (client.fileno(), *descriptors))
+                if spare is not None:
+                    kind.lock.wait_for(lambda: spare.state is not _State.FORKS, _PATIENCE_OF_FORK)
+                    spare.takes(task, (client.fileno(), *descriptors))
         finally:
             for each in descriptors:
                 os.close(each)
-        if not taken:
+        if spare is None:
             timer = threading.Timer(self._pause, self._make, (kind, _made_for(task)))
             timer.daemon = True
             timer.start()
@@ -137,7 +166,6 @@ class SpareWorkers:
                     ours.close()
                     return
             kind.spare = _Spare(process, ours, made_for)
-            kind.spare.told(kind.imports)
         threading.Thread(target=_learn, args=(kind.spare, kind), name="spare-worker", daemon=True).start()
 
 
@@ -157,14 +185,20 @@ def _fit(kind: _Kind, made_for: dict[str, Any]) -> _Spare | None:
 
 
 def _learn(spare: _Spare, kind: _Kind) -> None:
-    """What a worker has imported, the spare imports as well, once; the next ones have it."""
+    """What a worker has imported, the spare imports as well, once; the next ones have it. Until the spare has ended."""
     with spare.link, suppress(OSError, EOFError, ValueError):
         while True:
-            found, _ = receive(spare.link)
+            message, _ = receive(spare.link)
             with kind.lock:
-                before, kind.imports = kind.imports, [*map(str, found), kind.imports[-1]]
-                if set(kind.imports) - set(before):
-                    spare.told(kind.imports)
+                if message == IDLE:
+                    spare.state = _State.IDLE
+                    kind.lock.notify_all()
+                else:
+                    kind.imports.update(dict.fromkeys(map(str, message)))
+                more = [name for name in kind.imports if name not in spare.known][:NAMES]
+                if spare.state is _State.IDLE and more:
+                    spare.imports(more)
+    spare.process.wait()
 
 
 def _user(client: socket.socket) -> int:

@@ -68,7 +68,9 @@ def replace_gateway(
     def with_spares(stock: Callable[..., None]) -> Callable[..., None]:
         def do_init(self: Any, *arguments: Any, **named: Any) -> None:
             stock(self, *arguments, **named)
-            if workers.executes_here(self._conf):  # the program that hands over is on this machine alone
+            if (
+                workers.executes_here(self._conf) and spec.rehearsal.mode != "off"
+            ):  # the program is on this machine alone
                 self.pythonExec = spares.program(self.pythonExec)
 
         return do_init

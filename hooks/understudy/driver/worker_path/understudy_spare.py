@@ -5,7 +5,8 @@ interpreter for every start of the query, which then imports pandas while the qu
 its place: it asks the driver for a spare, and becomes the interpreter itself where there is none. ``stand-by`` is the spare, which
 has imported what such a worker does, and forks one for each task.
 
-A message is one packet of JSON, with descriptors; one that is too large for the socket is not sent, and then there is no spare.
+A message is one packet of JSON, with descriptors; one that is too large for the socket is not sent, and then no spare takes the task.
+A spare says when it is idle, and is given nothing else while it imports: Spark waits ten seconds for a worker, and not longer.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 #: Of one packet: more than Linux sends.
 _LIMIT = 1 << 20
+#: Names of modules in one packet.
+NAMES = 1000
+#: What a spare says when it waits for something to do.
+IDLE = "idle"
+#: How long an idle spare may take to take a task, in seconds: beyond that the work is done without it.
+_PATIENCE = 2.0
 #: What the worker answers once the task is its own: nothing may be done a second time after that.
 _TAKEN = b"t"
 _PR_SET_PDEATHSIG = 1
@@ -46,12 +54,14 @@ def hand_over(arguments: list[str]) -> None:
     asked = {"arguments": arguments, "directory": str(Path.cwd()), "environment": dict(os.environ)}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
         try:
+            link.settimeout(_PATIENCE)
             link.connect("\0" + os.environ["UNDERSTUDY_SPARES"])
             send(link, asked, (1, 2))
-            taken = link.recv(1) == _TAKEN
+            taken = _taken(link)
         except OSError:
             taken = False
         if taken:
+            link.setblocking(True)
             status = link.recv(1)
             os._exit(status[0] if status else 1)
     sys.path.insert(0, str(Path(__file__).parent))  # which an isolated interpreter leaves out
@@ -62,26 +72,57 @@ def hand_over(arguments: list[str]) -> None:
     os.execvp(python, [python, *arguments])  # noqa: S606 - Spark's own command
 
 
+def _taken(link: socket.socket) -> bool:
+    """Whether a worker has taken the task. If not, none does later: it could not say so, and would not begin."""
+    try:
+        return link.recv(1) == _TAKEN
+    except TimeoutError:
+        link.shutdown(socket.SHUT_RD)
+        return link.recv(1) == _TAKEN  # what was said in that moment
+
+
 def stand_by(link: socket.socket) -> None:
-    """Import what the driver names, and fork a worker for each task that it gives. Ends with the driver."""
+    """Import what the driver names, and fork a worker for each task that it gives. Ends with the driver, which it is a child of, or when
+    it is needed no more and its last worker has ended.
+    """
     import ctypes  # noqa: F401 - workers need it, and at once
 
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # which has the kernel bury them
-    ours = os.getpid()
+    ours, workers = os.getpid(), set[int]()
     while True:
         try:
+            send(link, IDLE)
             message, descriptors = receive(link, 3)
-        except EOFError:
-            return
+        except (EOFError, OSError):
+            break
+        workers = {each for each in workers if _runs(each)}
         if isinstance(message, list):
             for name in message:
                 with suppress(Exception):  # what is wrong with it, the worker is told when it imports it by itself
                     importlib.import_module(name)
-        elif os.fork() == 0:
-            break
+        elif (worker := _forked()) == 0:
+            _work(message["arguments"], link, _begun(ours, message, descriptors))
+            return
+        elif worker is not None:
+            workers.add(worker)
         for each in descriptors:
             os.close(each)
-    _work(message["arguments"], link, _begun(ours, message, descriptors))
+    while workers := {each for each in workers if _runs(each)}:  # they die with this process
+        time.sleep(1.0)
+
+
+def _runs(worker: int) -> bool:
+    try:
+        return os.waitpid(worker, os.WNOHANG) == (0, 0)
+    except ChildProcessError:  # a library has waited for all children
+        return False
+
+
+def _forked() -> int | None:
+    """As ``os.fork``; ``None`` where the system makes no more processes. Then none takes the task."""
+    try:
+        return os.fork()
+    except OSError:
+        return None
 
 
 def _begun(parent: int, task: dict[str, Any], descriptors: list[int]) -> socket.socket:
@@ -91,7 +132,6 @@ def _begun(parent: int, task: dict[str, Any], descriptors: list[int]) -> socket.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)  # it died before the line above took effect
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     client = socket.socket(fileno=descriptors[0])
     for standard, given in zip((1, 2), descriptors[1:], strict=True):
         os.dup2(given, standard)
@@ -100,7 +140,10 @@ def _begun(parent: int, task: dict[str, Any], descriptors: list[int]) -> socket.
     os.environ.update(task["environment"])
     if (numbers := sys.modules.get("numpy.random")) is not None:
         numbers.seed()  # Python's own are seeded at the fork
-    client.sendall(_TAKEN)
+    try:
+        client.sendall(_TAKEN)
+    except OSError:
+        os._exit(1)  # it came too late, and is done elsewhere
     return client
 
 
@@ -139,7 +182,8 @@ def _tell_imports(link: socket.socket) -> None:
     homes = tuple(sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib"))
     found = [name for name, each in list(sys.modules.items()) if str(getattr(each, "__file__", "")).startswith(homes)]
     with suppress(OSError):  # the driver is gone, and so are we in a moment
-        send(link, found)
+        for first in range(0, len(found), NAMES):
+            send(link, found[first : first + NAMES])
 
 
 if __name__ == "__main__":
