@@ -19,9 +19,10 @@ import org.apache.hadoop.fs.Path;
  * checkpoint has been claimed. Spark asks for one thing after the other: at 100 ms each, that is
  * seconds.
  *
- * <p>From its claim on, this process is the only one that writes there. So what a list or a look
- * has said holds until this process writes there itself ({@link #forget}), and for {@value
- * #FRESH_SECONDS} s at most. A list answers for what is missing, too.
+ * <p>From its claim on, no other process begins a write there. So what a list or a look has said
+ * holds until this process writes there itself ({@link #forget}), and for {@value #FRESH_SECONDS} s
+ * at most. A list answers for what is missing, too. What a predecessor sent before its gate closed
+ * may still land, as it may after a list of Spark's: then the slot is found taken.
  *
  * <p>A request that fails is as if it had not been sent: the reader asks the store, and gets its
  * answer.

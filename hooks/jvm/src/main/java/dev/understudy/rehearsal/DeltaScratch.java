@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -39,6 +40,9 @@ final class DeltaScratch implements AutoCloseable {
   private final Path empty;
   private final Path table;
   private final boolean early;
+  private final boolean reads;
+  private final String group = "understudy-delta-" + UUID.randomUUID();
+  private volatile boolean following;
   private boolean made;
   private final Queue<Path> tables = new ConcurrentLinkedQueue<>();
 
@@ -46,12 +50,14 @@ final class DeltaScratch implements AutoCloseable {
    * @param scratch of the rehearsal, where the empty table is kept
    * @param round a directory in it, of one of its rounds
    * @param early whether this round is one of the first, in which the JIT learns
+   * @param reads whether it reads what is the user's
    */
-  DeltaScratch(SparkSession session, Path scratch, Path round, boolean early) {
+  DeltaScratch(SparkSession session, Path scratch, Path round, boolean early, boolean reads) {
     this.session = session;
     this.empty = new Path(scratch, "delta");
     this.table = new Path(round, "sink");
     this.early = early;
+    this.reads = reads;
   }
 
   /**
@@ -87,10 +93,25 @@ final class DeltaScratch implements AutoCloseable {
    * Every write looks again. A table that is not there yet is left alone.
    */
   void follow(String path, Map<String, String> options) {
+    if (!reads) {
+      return;
+    }
+    session.sparkContext().setJobGroup(group, "a rehearsal reads the log of " + path, true);
+    following = true;
     try {
       session.read().format("delta").options(options).load(path).schema();
     } catch (Exception e) { // as above
       // the query's start will tell
+    } finally {
+      following = false;
+      RehearsalSession.clearInherited(session.sparkContext());
+    }
+  }
+
+  /** A takeover has come: what of a log is not read yet can wait. */
+  void cancel() {
+    if (following) {
+      session.sparkContext().cancelJobGroup(group);
     }
   }
 

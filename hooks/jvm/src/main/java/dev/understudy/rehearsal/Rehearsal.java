@@ -61,6 +61,7 @@ public final class Rehearsal {
   private final AtomicLong bytesRead = new AtomicLong();
   private volatile boolean cancelled;
   private volatile RehearsedQuery running;
+  private volatile DeltaScratch reading;
   private volatile CompletableFuture<String> current;
   private final Object ending = new Object();
   private Thread player;
@@ -231,6 +232,10 @@ public final class Rehearsal {
     if (round != null) {
       round.completeExceptionally(new CancellationException("the rehearsal was cancelled"));
     }
+    DeltaScratch delta = reading;
+    if (delta != null) {
+      delta.cancel();
+    }
     RehearsedQuery query = running;
     if (query != null) {
       RehearsalLogFilter.cancelled(name);
@@ -339,8 +344,10 @@ public final class Rehearsal {
               + " s3a://bucket/scratch, and let the bucket expire what is left there");
     }
     Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
-    try (DeltaScratch delta =
-        new DeltaScratch(session, scratchFs.makeQualified(scratch), mine, rounds <= MERGES)) {
+    Path kept = scratchFs.makeQualified(scratch);
+    boolean reads = rows == Sources.Rows.REAL && !cancelled;
+    try (DeltaScratch delta = new DeltaScratch(session, kept, mine, rounds <= MERGES, reads)) {
+      reading = delta;
       Sources.Rewritten rewritten = Sources.rewrite(plan, session, past, rows);
       bytesRead.addAndGet(rewritten.bytes());
       Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());

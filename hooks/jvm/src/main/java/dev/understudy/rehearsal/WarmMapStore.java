@@ -99,6 +99,11 @@ final class WarmMapStore extends WarmStore {
   }
 
   @Override
+  boolean readsChanges(long versions) {
+    return true;
+  }
+
+  @Override
   String changesSuffix() {
     return ".delta";
   }

@@ -116,11 +116,7 @@ final class WarmRocksStore extends WarmStore {
       return true;
     }
     boolean possible =
-        db.conf().enableChangelogCheckpointing()
-            && have > 0
-            && have < version
-            && version - have <= MOST_CHANGES
-            && snapshotIsThere(db);
+        have > 0 && have < version && readsChanges(version - have) && snapshotIsThere(db);
     if (possible) {
       replay(db, have, version);
     }
@@ -160,6 +156,11 @@ final class WarmRocksStore extends WarmStore {
   @Override
   long bytes() {
     return FileUtils.sizeOfDirectory((File) SparkInternals.get(provider.rocksDB(), "workingDir"));
+  }
+
+  @Override
+  boolean readsChanges(long versions) {
+    return provider.rocksDB().conf().enableChangelogCheckpointing() && versions <= MOST_CHANGES;
   }
 
   @Override

@@ -5,7 +5,6 @@ import dev.understudy.fence.Parallel;
 import dev.understudy.fence.Sneaky;
 import dev.understudy.fence.StateOnItsWay;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -336,7 +335,8 @@ final class WarmState {
         return;
       }
       if (files instanceof CachingCheckpointFileSystem ahead) {
-        ahead.willRead(root, changes(all, batch.state()));
+        ahead.willRead(
+            root, all.stream().flatMap(each -> each.changes(batch.state()).stream()).toList());
       }
       Collection<CommittedBatch> there = known(files);
       Parallel.each(
@@ -353,18 +353,6 @@ final class WarmState {
       thread.setDaemon(true);
       thread.start();
     }
-  }
-
-  /** What the leader has written since, of those that have loaded something. */
-  private List<Path> changes(List<WarmStore> all, long version) {
-    List<Path> found = new ArrayList<>();
-    for (WarmStore store : all) {
-      CommittedBatch seen = store.seen;
-      for (long each = seen == null ? version : seen.state(); each < version; each++) {
-        found.add(store.changes(each + 1));
-      }
-    }
-    return found;
   }
 
   /** Waits for one that is being loaded just now: Spark would begin once more. */

@@ -1,7 +1,9 @@
 package dev.understudy.rehearsal;
 
+import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.LongStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
@@ -76,10 +78,19 @@ abstract class WarmStore {
    */
   abstract boolean catchUp(long version);
 
-  /** The file that says what has changed up to this version. */
-  final Path changes(long version) {
-    return new Path(id().storeCheckpointLocation(), version + changesSuffix());
+  /** The files that {@link #catchUp} to this version would read. */
+  final List<Path> changes(long version) {
+    CommittedBatch loaded = seen;
+    if (loaded == null || !readsChanges(version - loaded.state())) {
+      return List.of();
+    }
+    return LongStream.rangeClosed(loaded.state() + 1, version)
+        .mapToObj(each -> new Path(id().storeCheckpointLocation(), each + changesSuffix()))
+        .toList();
   }
+
+  /** Whether it catches up by what changed in so many versions. */
+  abstract boolean readsChanges(long versions);
 
   abstract String changesSuffix();
 
