@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import psutil
@@ -61,6 +62,19 @@ def spares(rig: Rig) -> list[psutil.Process]:
     return [each for each in psutil.Process(rig.process.pid).children() if "understudy_spare" in each.cmdline()]
 
 
+def warm(standby: Rig) -> None:
+    """Wait for a spare that has imported what its worker did, and is idle: one that imports is not waited for at a start."""
+    seen = -1.0
+    while "pandas" not in str(spares(standby)[0].memory_maps()) or used(standby) > seen:
+        seen = used(standby)
+        time.sleep(1.0)
+
+
+def used(standby: Rig) -> float:
+    """Seconds of a processor that its spare has used."""
+    return sum(spares(standby)[0].cpu_times()[:2])
+
+
 def test_a_takeover_s_first_call_of_a_stateful_processor_is_forked_by_a_warm_interpreter(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(2):
@@ -72,6 +86,7 @@ def test_a_takeover_s_first_call_of_a_stateful_processor_is_forked_by_a_warm_int
     with Rig(tmp_path, SCRIPT, rehearse="live", rounds=30) as standby:
         while "understudy_spare" not in begun(tmp_path)[-1]:
             assert standby.wait_for(RehearsalReport).rehearsed
+        warm(standby)
         before = len(begun(tmp_path))
         (tmp_path / "in" / "2.json").write_text('{"k": "a", "v": 2}\n')
         standby.lead(epoch=2)
@@ -138,6 +153,7 @@ def test_a_takeover_s_source_in_python_is_forked_by_a_warm_interpreter_and_no_re
     with Rig(tmp_path, SOURCE, rehearse="live", rounds=30) as standby:
         while not spares(standby):
             assert standby.wait_for(RehearsalReport).how == "synthetic"
+        warm(standby)
         assert (tmp_path / "begun").read_text() == before
         (tmp_path / "in" / "1").touch()
         standby.lead(epoch=2)
