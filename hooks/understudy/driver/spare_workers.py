@@ -127,11 +127,12 @@ class SpareWorkers:
         """Closing the link to ``client``, without an answer, makes it do the work itself."""
         task, descriptors = receive(client, 2)
         try:
+            made_for = _made_for(task)
             client.setblocking(True)
             module = task["arguments"][1]
             kind = self._kinds.setdefault(module, _Kind({module: None}))
             with kind.lock:
-                spare = _fit(kind, _made_for(task))
+                spare = _fit(kind, made_for)
                 if spare is not None:
                     kind.lock.wait_for(lambda: spare.state is not _State.FORKS, _PATIENCE_OF_FORK)
                     spare.takes(task, (client.fileno(), *descriptors))
@@ -139,7 +140,7 @@ class SpareWorkers:
             for each in descriptors:
                 os.close(each)
         if spare is None:
-            timer = threading.Timer(self._pause, self._make, (kind, _made_for(task)))
+            timer = threading.Timer(self._pause, self._make, (kind, made_for))
             timer.daemon = True
             timer.start()
 

@@ -168,20 +168,25 @@ def test_the_newest_entries_of_a_log_are_fetched_at_once_when_a_query_first_list
     assert [asked(one, since, f"/sources/0/{name}") for name in written] == [[], ["GET"], ["GET"], ["GET"]]
 
 
+def refuse_once(one: Driver, part: str, status: str) -> threading.Event:
+    """The first request with ``part`` in its first line is answered with ``status``; the event tells that it was."""
+    refused = threading.Event()
+
+    def rule(line: str) -> str:
+        if part not in line or refused.is_set():
+            return "pass"
+        refused.set()
+        return status
+
+    one.extra["proxy"].rule = rule
+    return refused
+
+
 def test_an_entry_that_could_not_be_fetched_ahead_is_asked_for_when_it_is_read(one: Driver, root: str) -> None:
     log = f"{root}/sources/0"
     one.write(f"{log}/0", b"entry")
     manager = one.manager(log)
-    proxy = one.extra["proxy"]
-    refused = threading.Event()
-
-    def refuse_once(line: str) -> str:
-        if "/sources/0/0 " not in line or refused.is_set():
-            return "pass"
-        refused.set()
-        return "404"
-
-    proxy.rule = refuse_once
+    refused = refuse_once(one, "/sources/0/0 ", "404")
     names(one, manager, log)
     assert refused.wait(30)
     assert content(one, manager, f"{log}/0") == b"entry"
@@ -242,15 +247,7 @@ def test_what_is_written_after_the_claim_shows_at_once(one: Driver, root: str) -
 
 def test_a_list_that_failed_is_asked_for_again(one: Driver, root: str) -> None:
     one.write(f"{root}/offsets/0")
-    failed = threading.Event()
-
-    def refuse_once(line: str) -> str:
-        if "%2Foffsets%2F" not in line or failed.is_set():
-            return "pass"
-        failed.set()
-        return "403"
-
-    one.extra["proxy"].rule = refuse_once
+    failed = refuse_once(one, "%2Foffsets%2F", "403")
     one.fence.claim(root, one.conf, -1, 0)
     assert failed.wait(30)
     assert names(one, one.manager(f"{root}/offsets"), f"{root}/offsets") == ["0"]

@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.EtagSource;
@@ -33,14 +32,15 @@ import org.apache.hadoop.util.functional.FutureIO;
  *       thus leave little to read at its grant;
  *   <li>that a description of a query's state exists, for the whole JVM. Each is written once and
  *       looked for some thirty times at every start, and opening one that has gone fails;
- *   <li>what a look said of such a description, for all that read it within {@value #FRESH_SECONDS}
- *       s: a start reads each several times;
+ *   <li>what a look said of such a description, for all that read it within {@value
+ *       StartReads#FRESH_SECONDS} s: a start reads each several times;
  *   <li>that an entry of a log exists, for the life of this object. Entries are created exclusively
  *       and never change;
- *   <li>for a query, the list of a log, for {@value #FRESH_SECONDS} s. A writer that misses an
- *       entry in it finds the slot taken. {@link #forget} ends this memory and the two above;
+ *   <li>for a query, the list of a log, for {@value StartReads#FRESH_SECONDS} s. A writer that
+ *       misses an entry in it finds the slot taken. {@link #forget} ends this memory and the two
+ *       above;
  *   <li>what a list or a look said of any other object, for its next reader within {@value
- *       #FRESH_SECONDS} s, which would ask the store once more.
+ *       StartReads#FRESH_SECONDS} s, which would ask the store once more.
  * </ul>
  *
  * <p>A query that lists a log for the first time is going to read the newest entries one after the
@@ -54,7 +54,6 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   private static final int SMALL = 256 << 10;
   private static final int CONTENTS_BYTES = 16 << 20;
   private static final int REMEMBERED = 4096;
-  private static final long FRESH_SECONDS = 5;
   private static final String LOG = ".*/(offsets|commits|_spark_metadata|sources/[^/]+)";
   private static final Pattern LOGS = Pattern.compile(LOG);
   private static final Pattern LOG_ENTRY = Pattern.compile(LOG + "/\\d+(\\.compact)?");
@@ -98,10 +97,16 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   /**
    * This process has claimed the checkpoint, and is going to start a query from it: what that reads
-   * is asked for now. See {@link StartReads}.
+   * is asked for now. See {@link StartReads}. The claim holds also where nothing can be asked: the
+   * start will tell.
    */
-  static void startsSoon(Path root, Configuration conf) throws IOException {
-    FileSystem client = ObjectStoreClients.reader(root, conf);
+  static void startsSoon(Path root, Configuration conf) {
+    FileSystem client;
+    try {
+      client = ObjectStoreClients.reader(root, conf);
+    } catch (IOException e) {
+      return;
+    }
     StartReads.begin(root, new CachingCheckpointFileSystem(client, true).new Ahead());
   }
 
@@ -270,12 +275,12 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   /** Null where the store has to be asked. */
   private FileStatus recalled(Path path) throws IOException {
     Seen described = DESCRIPTIONS.get(key(path));
-    if (described != null && !stale(described.nanos())) {
+    if (described != null && !StartReads.stale(described.nanos())) {
       return described.status();
     }
     boolean entry = isLogEntry(path);
     Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
-    return known == null || (!entry && stale(known.nanos()))
+    return known == null || (!entry && StartReads.stale(known.nanos()))
         ? StartReads.status(key(path))
         : known.status();
   }
@@ -304,12 +309,8 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   private List<FileStatus> known(Path path) {
     synchronized (lists) {
       Listed known = lists.get(key(path));
-      return known == null || stale(known.nanos()) ? null : known.entries();
+      return known == null || StartReads.stale(known.nanos()) ? null : known.entries();
     }
-  }
-
-  private static boolean stale(long nanos) {
-    return System.nanoTime() - nanos > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
   }
 
   private String key(Path path) {

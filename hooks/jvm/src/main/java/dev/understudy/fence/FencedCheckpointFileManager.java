@@ -53,18 +53,14 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
   @Override
   public FSDataInputStream open(Path target) {
-    return Sneaky.call(
-        () -> {
-          StateOnItsWay.await(target);
-          return checkpoint.open(target);
-        });
+    return read(target, () -> checkpoint.open(target));
   }
 
   @Override
   public FileStatus[] list(Path target, PathFilter filter) {
-    return Sneaky.call(
+    return read(
+        target,
         () -> {
-          StateOnItsWay.await(target);
           FileStatus[] found = checkpoint.list(target, filter);
           FenceSession session = SparkRole.onDriver() ? AttachedSession.orNull() : null;
           if (session != null) {
@@ -81,10 +77,14 @@ public final class FencedCheckpointFileManager implements CheckpointFileManager 
 
   @Override
   public boolean exists(Path target) {
+    return read(target, () -> checkpoint.exists(target));
+  }
+
+  private static <T> T read(Path target, IoCall<T> call) {
     return Sneaky.call(
         () -> {
           StateOnItsWay.await(target);
-          return checkpoint.exists(target);
+          return call.call();
         });
   }
 

@@ -24,6 +24,21 @@ public final class Parallel {
   }
 
   /**
+   * Waits for what another thread does.
+   *
+   * @throws InterruptedIOException if this thread is interrupted, as Spark does to stop a query
+   */
+  static <T> T await(Future<T> work, String what)
+      throws InterruptedIOException, ExecutionException {
+    try {
+      return work.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException("interrupted while waiting for " + what);
+    }
+  }
+
+  /**
    * Does {@code work} with each file.
    *
    * @return the results, in the order of {@code files}

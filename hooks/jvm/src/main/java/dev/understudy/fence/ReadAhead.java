@@ -30,7 +30,7 @@ final class ReadAhead {
   /** A script may have twenty queries, which start together. */
   private static final int AT_ONCE = 32;
 
-  static final Executor THREADS = threads();
+  private static final Executor THREADS = threads();
 
   private static final Pattern COMPACTED = Pattern.compile(".*/sources/[^/]+");
   private static final Pattern PLAIN = Pattern.compile(".*/(offsets|commits)");
@@ -77,17 +77,21 @@ final class ReadAhead {
   void fetch(String version, IoCall<byte[]> call) {
     CompletableFuture<byte[]> fetched = new CompletableFuture<>();
     if (coming.putIfAbsent(version, fetched) == null) {
-      THREADS.execute(
-          () -> {
-            try {
-              fetched.complete(call.call());
-            } catch (Throwable e) {
-              fetched.completeExceptionally(e);
-            } finally {
-              coming.remove(version);
-            }
-          });
+      ask(fetched, call, () -> coming.remove(version));
     }
+  }
+
+  /** Makes a call in a thread of ours; {@code answer} is what comes of it. */
+  static <T> void ask(CompletableFuture<T> answer, IoCall<T> call, Runnable afterwards) {
+    THREADS.execute(
+        () -> {
+          try {
+            answer.complete(call.call());
+          } catch (Throwable e) {
+            answer.completeExceptionally(e);
+          }
+          afterwards.run();
+        });
   }
 
   /**
@@ -98,12 +102,9 @@ final class ReadAhead {
   byte[] await(String version) throws InterruptedIOException {
     CompletableFuture<byte[]> fetched = coming.get(version);
     try {
-      return fetched == null ? null : fetched.get();
+      return fetched == null ? null : Parallel.await(fetched, version);
     } catch (ExecutionException e) {
       return null;
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new InterruptedIOException("interrupted while waiting for " + version);
     }
   }
 

@@ -2,8 +2,6 @@ package dev.understudy.fence;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -28,7 +26,9 @@ import org.apache.hadoop.fs.Path;
  * answer.
  */
 final class StartReads {
-  private static final long FRESH_SECONDS = 5;
+  /** How long what a store has said is taken for true. */
+  static final long FRESH_SECONDS = 5;
+
   private static final Map<String, StartReads> BY_ROOT = new ConcurrentHashMap<>();
 
   private final Requests store;
@@ -53,9 +53,9 @@ final class StartReads {
   /** The checkpoint has been claimed, and a query is going to start from it. */
   static void begin(Path root, Requests store) {
     StartReads reads = new StartReads(store);
-    reads.list(root, found -> {});
-    reads.list(new Path(root, CommittedBatches.OFFSETS), found -> {});
-    reads.list(new Path(root, CommittedBatches.COMMITS), found -> {});
+    reads.list(root);
+    reads.list(new Path(root, CommittedBatches.OFFSETS));
+    reads.list(new Path(root, CommittedBatches.COMMITS));
     reads.list(new Path(root, "sources"), found -> reads.listEach(found, ""));
     reads.list(new Path(root, "state"), found -> reads.listEach(found, "/_metadata"));
     BY_ROOT.put(store.key(root), reads);
@@ -122,14 +122,23 @@ final class StartReads {
   }
 
   private boolean stale() {
-    return System.nanoTime() - began > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
+    return stale(began);
+  }
+
+  /** Whether something was asked for too long ago, at this {@link System#nanoTime}. */
+  static boolean stale(long nanos) {
+    return System.nanoTime() - nanos > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
   }
 
   private static String parent(String key) {
     return key.substring(0, key.lastIndexOf('/'));
   }
 
-  /** What is to be read next of {@code directory} is fetched before its list is shown. */
+  private void list(Path directory) {
+    list(directory, found -> {});
+  }
+
+  /** {@code then} is called before the list is shown. */
   private void list(Path directory, Consumer<FileStatus[]> then) {
     ask(
         lists,
@@ -142,13 +151,11 @@ final class StartReads {
   }
 
   private void listEach(FileStatus[] found, String below) {
-    List<Path> directories = new ArrayList<>();
     for (FileStatus each : found) {
       if (each.isDirectory()) {
-        directories.add(new Path(each.getPath() + below));
+        list(new Path(each.getPath() + below));
       }
     }
-    directories.forEach(each -> list(each, ignored -> {}));
   }
 
   private void look(Path path) {
@@ -158,28 +165,18 @@ final class StartReads {
   private <T> void ask(Map<String, CompletableFuture<T>> asked, Path path, IoCall<T> call) {
     CompletableFuture<T> answer = new CompletableFuture<>();
     if (asked.putIfAbsent(store.key(path), answer) == null) {
-      ReadAhead.THREADS.execute(
-          () -> {
-            try {
-              answer.complete(call.call());
-            } catch (Throwable e) {
-              answer.completeExceptionally(e);
-            }
-          });
+      ReadAhead.ask(answer, call, () -> {});
     }
   }
 
   private static <T> T answer(CompletableFuture<T> asked) throws IOException {
     try {
-      return asked == null ? null : asked.get();
+      return asked == null ? null : Parallel.await(asked, "what a checkpoint holds");
     } catch (ExecutionException e) {
       if (e.getCause() instanceof FileNotFoundException missing) {
         throw new FileNotFoundException(missing.getMessage());
       }
       return null;
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new InterruptedIOException("interrupted while waiting for a checkpoint's list");
     }
   }
 }

@@ -1,7 +1,6 @@
 package dev.understudy.fence;
 
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -55,12 +54,9 @@ public final class StateOnItsWay {
     for (Map.Entry<String, CompletableFuture<?>> each : BY_ROOT.entrySet()) {
       if ((path + "/").startsWith(each.getKey() + "/state/")) {
         try {
-          each.getValue().get();
+          Parallel.await(each.getValue(), "the state of " + path);
         } catch (ExecutionException e) {
           return; // Spark loads it
-        } catch (InterruptedException e) {
-          Thread.currentThread().interrupt();
-          throw new InterruptedIOException("interrupted while waiting for the state of " + path);
         }
       }
     }
