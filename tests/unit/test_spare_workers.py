@@ -94,8 +94,14 @@ class Stage:
         return Told.of(worker.stdout.readline())
 
     def standing_by(self) -> list[psutil.Process]:
-        running = [each for each in psutil.Process().children() if each.status() != psutil.STATUS_ZOMBIE]
-        return [each for each in running if "understudy_spare" in each.cmdline()]
+        """Of this stage: one that the last test's stage made at its very end may be there as well."""
+        return [each for each in psutil.Process().children() if self.made(each)]
+
+    def made(self, process: psutil.Process) -> bool:
+        try:
+            return "understudy_spare" in process.cmdline() and process.cwd() == str(self.home)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):  # it has ended
+            return False
 
     def until(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
