@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.spark.zoo.exhibits import Exhibit
 from tests.spark.zoo.trial import Trial
+from understudy.config.tree import Rehearsal
 
 #: Steps that keep a script busy which ends when it has read them, until its standbys have rehearsed.
 _LONG = 400
@@ -17,7 +18,9 @@ class TimedTrial(Trial):
     """JVMs as shipped, the usual rehearsals, and functions of ``foreachBatch`` rehearsed: those of the zoo may run twice."""
 
     rehearsals = ("--rehearse-user-code",)
-    rounds = 6
+    rounds = Rehearsal().rounds
+    standbys = 2  # one that starts, or is in its first rounds, takes the processors from the other's takeover
+    patience = 900.0
 
     def __init__(self, exhibit: Exhibit, home: Path, choose: random.Random) -> None:
         super().__init__(exhibit, home, choose)

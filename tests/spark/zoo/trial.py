@@ -45,7 +45,7 @@ _TOPICS = {"plain": "out-plain", "played": "out-played"}
 #: Who is killed, and how.
 KINDS = ("jvm", "driver", "supervisor", "tree", "sigterm")
 
-#: A step that takes longer than this has failed, in seconds.
+#: A step of a trial with quick JVMs that takes longer than this has failed, in seconds.
 PATIENCE = 150.0
 #: The same for everything at once, from the first batch on, in a cold JVM.
 PLAINLY = 600.0
@@ -96,6 +96,10 @@ class Trial:
     rehearsals: ClassVar[tuple[str, ...]] = ("--rehearse-rounds", "2", "--rehearse-every", "5")
     #: Rounds after which a standby is as ready as it is waited for.
     rounds = 2
+    #: How many of the two standbys are as ready before a kill.
+    standbys = 1
+    #: A step that takes longer than this has failed, in seconds.
+    patience = PATIENCE
     #: Steps of the feed before the first replica starts.
     first_steps = 8
 
@@ -181,7 +185,7 @@ class Trial:
     def _kill(self, kind: str) -> bool:
         """One leader less, at any moment of the next second in which rows come. False if the job is over."""
         if self.exhibit.asked:
-            self._until(lambda: bool(self._ready()), "a standby that stands by")
+            self._until(lambda: len(self._ready()) >= self.standbys, "a standby that stands by")
             self._feed(2)
             time.sleep(self.choose.uniform(0.0, 1.0))
         else:
@@ -356,7 +360,8 @@ class Trial:
             found["topic"] = Counter(self._broker.messages(_TOPICS[place.name]))
         return found
 
-    def _until(self, condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
+    def _until(self, condition: Callable[[], bool], what: str, within: float | None = None) -> None:
+        within = within or self.patience
         deadline = time.monotonic() + within
         while not condition():
             if time.monotonic() > deadline:
