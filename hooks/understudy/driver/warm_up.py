@@ -102,4 +102,4 @@ class WarmUp:
         self._made += 1
         settings = SessionSnapshot.of(session).java_conf
         made = java_class(jvm, "dev.understudy.rehearsal.WarmUpQuery")
-        return made.rehearsal(session._jsparkSession, settings, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001
+        return made.of(session._jsparkSession, settings, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001
