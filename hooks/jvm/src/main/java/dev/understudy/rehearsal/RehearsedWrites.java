@@ -270,7 +270,7 @@ public final class RehearsedWrites {
     }
     if (command instanceof SaveIntoDataSourceCommand save
         && save.dataSource() instanceof JdbcRelationProvider) {
-      new JDBCOptions(save.options()).driverClass(); // loads and registers the driver
+      DatabaseConnection.tryOut(new JDBCOptions(save.options()));
     }
     rows.write().format("noop").mode(SaveMode.Overwrite).save();
   }
