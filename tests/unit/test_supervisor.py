@@ -24,7 +24,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status
 from understudy.ha.replicas import Replica
 from understudy.protocol.gate import State, View
-from understudy.protocol.messages import ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
+from understudy.protocol.messages import OFF, WARM_UP, ClaimRefused, Ended, Message, RehearsalReport, Roots, Started
 from understudy.protocol.token import Token
 from understudy.supervisor.backends import on_one_machine
 from understudy.supervisor.claims import JobClaims
@@ -379,5 +379,18 @@ def test_code_that_came_as_far_as_the_gate_is_the_generation_that_has_led(tmp_pa
         job = await jobs.read()
         assert job is not None
         assert job.generation.digest == "new"
+
+    on(tmp_path, script)
+
+
+@pytest.mark.parametrize(
+    ("rehearsed", "how"), [(True, "live"), (False, WARM_UP), (False, OFF), (False, "live"), (False, "")]
+)
+def test_a_standby_that_gets_no_readier_leaves_no_lock_to_others(tmp_path: Path, rehearsed: bool, how: str) -> None:
+    async def script(bench: Bench) -> None:
+        told: list[bool] = []
+        bench.replica._execute.reports._ready = told.append  # where the elector hears of it
+        await bench.replica._deal_with(DriverMessage(1, RehearsalReport("job.py:3", rehearsed, how, 1, 1.0)))
+        assert told == [rehearsed or how in {WARM_UP, OFF}]
 
     on(tmp_path, script)

@@ -28,7 +28,7 @@ from understudy.driver.rehearsal_schedule import (
 )
 from understudy.driver.rehearsed_code import BatchFunctions
 from understudy.driver.warm_up import WarmUp
-from understudy.protocol.messages import WARM_UP, Message, RehearsalReport
+from understudy.protocol.messages import OFF, WARM_UP, Message, RehearsalReport
 
 if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
@@ -231,7 +231,7 @@ class Rehearsals:
 
     def _report_off(self) -> None:
         self._send(
-            RehearsalReport(self._held, rehearsed=False, how="off", rounds=0, seconds=0.0, reason="rehearsals are off")
+            RehearsalReport(self._held, rehearsed=False, how=OFF, rounds=0, seconds=0.0, reason="rehearsals are off")
         )
 
     def _report_held(self, stale: str = "") -> None:

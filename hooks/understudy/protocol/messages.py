@@ -127,6 +127,8 @@ class Attached:
 
 #: What was rehearsed where a script is held before it has declared a query: one that is none of its own.
 WARM_UP = "warm-up"
+#: The same where nothing is rehearsed.
+OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class RehearsalReport:
     """Driver → supervisor: how ready this driver is.
 
     ``held`` is where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan,
-    ``WARM_UP``, or empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the
+    ``WARM_UP``, ``OFF``, or empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the
     script has read and what has changed since. ``queries`` counts those that were rehearsed.
     """
 

@@ -15,6 +15,8 @@ from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import lacks_queries
 from understudy.processes import time_namespace
 from understudy.protocol.messages import (
+    OFF,
+    WARM_UP,
     Advice,
     Attached,
     Checkpoints,
@@ -46,12 +48,14 @@ _COMMITS_NOTED_EVERY = LOOK_EVERY
 _COMPARE_EVERY = 30.0
 _NOT_REHEARSED = RehearsalReport("", rehearsed=False, how="", rounds=0, seconds=0.0)
 _SUSPENDED = "the job is SUSPENDED"
+#: How standbys stand of which none is ever rehearsed: it is the script, or a setting, so none need leave the lock to a better one.
+_AS_READY_AS_THEY_GET = frozenset({WARM_UP, OFF})
 #: What was said last of how a driver stands: whether it is rehearsed, why not, and which queries it lacks.
 _SAID_NOTHING = (False, "", "")
 
 
 class DriverReports:
-    """One replica's. ``leadership`` is asked and never changed; ``ready`` tells the elector whether this replica has rehearsed."""
+    """One replica's. ``leadership`` is asked and never changed; ``ready`` tells the elector whether this replica is as ready as any."""
 
     def __init__(
         self,
@@ -168,7 +172,7 @@ class DriverReports:
             event = "rehearsed" if standing.rehearsed and not lacks else "not-rehearsed"
             how = lacks or f"{standing.how} in {standing.seconds:.1f} s, waits at {standing.held}"
             self._log.say(event, standing.reason or how)
-        self._ready(standing.rehearsed)
+        self._ready(standing.rehearsed or standing.how in _AS_READY_AS_THEY_GET)
         await self.publish()
 
     async def compare(self, *, at_most_every: float = 0.0) -> None:
