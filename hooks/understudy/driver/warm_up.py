@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from understudy.driver.java import java_class
 from understudy.driver.rehearsal_schedule import Policy, pause_after
-from understudy.driver.session_snapshot import SessionSnapshot
 
 
 class _BrokenOff(Exception):
@@ -92,14 +91,15 @@ class WarmUp:
         if rehearsal is None:
             rehearsal = self._new(session)
             with self._lock:
-                if self._broken_off:
-                    raise _BrokenOff
-                self._rehearsal = rehearsal
+                if not self._broken_off:
+                    self._rehearsal = rehearsal
+            if self._rehearsal is not rehearsal:  # broken off while it was made: it has written to scratch
+                rehearsal.close()
+                raise _BrokenOff
         rehearsal.round()
 
     def _new(self, session: SparkSession) -> Any:
         jvm: Any = session._jvm  # noqa: SLF001
         self._made += 1
-        settings = SessionSnapshot.of(session).java_conf
         made = java_class(jvm, "dev.understudy.rehearsal.WarmUpQuery")
-        return made.of(session._jsparkSession, settings, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001
+        return made.of(session._jsparkSession, f"{self._scratch}/warm-up.{self._made}")  # noqa: SLF001

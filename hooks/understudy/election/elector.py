@@ -166,7 +166,8 @@ class Elector:
         self._inbox.put_nowait(Evidence(holder))
 
     def ready(self, ready: bool) -> None:  # noqa: FBT001 - the argument is the method's name
-        """Rehearsed, or as ready as any of this script's gets. An unready one waits one retry period before it contends for a free lock or a dead holder's.
+        """Rehearsed, or as ready as any of this script's gets. An unready one waits one retry period before it contends for a free
+        lock or a dead holder's.
 
         A grant that is lost or released makes it unready. After ``lost`` it does not contend for kill + retry seconds, ready or
         not, because its driver is being killed.

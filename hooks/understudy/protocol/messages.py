@@ -127,7 +127,7 @@ class Attached:
 
 #: What was rehearsed where a script is held before it has declared a query: one that is none of its own.
 WARM_UP = "warm-up"
-#: The same where nothing is rehearsed.
+#: What was rehearsed where rehearsals are off: nothing.
 OFF = "off"
 
 

@@ -1,6 +1,5 @@
 package dev.understudy.rehearsal;
 
-import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -33,8 +32,8 @@ final class DatabaseConnection {
     if (!SERVER.matcher(url).find() || !TRIED.add(url)) {
       return;
     }
-    try (Connection connection = JdbcDialects.get(url).createConnectionFactory(options).apply(-1)) {
-      connection.isReadOnly();
+    try {
+      JdbcDialects.get(url).createConnectionFactory(options).apply(-1).close();
     } catch (SQLException | RuntimeException e) {
       // as above
     }

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
-import java.util.UUID;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -41,8 +40,7 @@ final class DeltaScratch implements AutoCloseable {
   private final Path table;
   private final boolean early;
   private final boolean reads;
-  private final String group = "understudy-delta-" + UUID.randomUUID();
-  private volatile boolean following;
+  private final OwnJobs jobs;
   private boolean made;
   private final Queue<Path> tables = new ConcurrentLinkedQueue<>();
 
@@ -58,6 +56,7 @@ final class DeltaScratch implements AutoCloseable {
     this.table = new Path(round, "sink");
     this.early = early;
     this.reads = reads;
+    this.jobs = new OwnJobs(session.sparkContext());
   }
 
   /**
@@ -96,23 +95,18 @@ final class DeltaScratch implements AutoCloseable {
     if (!reads) {
       return;
     }
-    session.sparkContext().setJobGroup(group, "a rehearsal reads the log of " + path, true);
-    following = true;
     try {
-      session.read().format("delta").options(options).load(path).schema();
+      jobs.run(
+          "a rehearsal reads the log of " + path,
+          () -> session.read().format("delta").options(options).load(path).schema());
     } catch (Exception e) { // as above
       // the query's start will tell
-    } finally {
-      following = false;
-      RehearsalSession.clearInherited(session.sparkContext());
     }
   }
 
   /** A takeover has come: what of a log is not read yet can wait. */
   void cancel() {
-    if (following) {
-      session.sparkContext().cancelJobGroup(group);
-    }
+    jobs.cancel();
   }
 
   /**

@@ -6,9 +6,7 @@ import static org.apache.spark.sql.functions.lit;
 import static org.apache.spark.sql.functions.window;
 
 import java.io.IOException;
-import java.util.HashMap;
 import java.util.Map;
-import java.util.UUID;
 import java.util.concurrent.CancellationException;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
@@ -34,29 +32,27 @@ public final class WarmUpQuery implements AutoCloseable {
   private final SparkSession session;
   private final Path files;
   private final Rehearsal query;
-  private final String group = "understudy-warm-up-" + UUID.randomUUID();
+  private final OwnJobs jobs;
   private volatile boolean ended;
 
   private WarmUpQuery(SparkSession session, Path files, Rehearsal query) {
     this.session = session;
     this.files = files;
     this.query = query;
+    this.jobs = new OwnJobs(session.sparkContext());
   }
 
   /**
    * Prepares rounds of it; runs nothing yet.
    *
    * @param user session of the script; rounds run in clones of it
-   * @param sqlConf all of {@code spark.conf.getAll}
    * @param scratchDir where it may write; not there yet
    * @throws IOException where scratch cannot be written to
    */
-  public static WarmUpQuery of(SparkSession user, Map<String, String> sqlConf, String scratchDir)
-      throws IOException {
+  public static WarmUpQuery of(SparkSession user, String scratchDir) throws IOException {
+    SparkSession session = RehearsalSession.clone(user, Map.of());
     // As little work as can be: it is there to be compiled, and other replicas have work to do.
-    Map<String, String> settings = new HashMap<>(sqlConf);
-    settings.put("spark.sql.shuffle.partitions", "2");
-    SparkSession session = RehearsalSession.clone(user, settings);
+    session.sessionState().conf().setConfString("spark.sql.shuffle.partitions", "2");
     Path files = new Path(scratchDir + ".files");
     files.getFileSystem(session.sessionState().newHadoopConf()).mkdirs(files);
     Dataset<Row> rows =
@@ -68,7 +64,7 @@ public final class WarmUpQuery implements AutoCloseable {
     Dataset<Row> flat = counted.select(col("window.start").as("since"), col("name"), col("rows"));
     DataStreamWriter<Row> writer = flat.writeStream().format("parquet").outputMode("append");
     return new WarmUpQuery(
-        session, files, Rehearsal.of(writer, null, null, settings, null, scratchDir, "live"));
+        session, files, Rehearsal.of(writer, null, null, Map.of(), null, scratchDir, "live"));
   }
 
   /** A statement and a run of the query. Throws what they throw, and when it was closed. */
@@ -76,12 +72,9 @@ public final class WarmUpQuery implements AutoCloseable {
     if (ended) {
       throw new CancellationException("the warm-up has ended");
     }
-    session.sparkContext().setJobGroup(group, "a standby warms up", true);
-    try {
-      session.sql(ROWS).write().mode(SaveMode.Overwrite).json(files.toString());
-    } finally {
-      RehearsalSession.clearInherited(session.sparkContext());
-    }
+    jobs.run(
+        "a standby warms up",
+        () -> session.sql(ROWS).write().mode(SaveMode.Overwrite).json(files.toString()));
     query.round();
   }
 
@@ -93,7 +86,7 @@ public final class WarmUpQuery implements AutoCloseable {
   @Override
   public void close() throws IOException {
     ended = true;
-    session.sparkContext().cancelJobGroupAndFutureJobs(group);
+    jobs.cancel();
     query.close();
     synchronized (this) {
       files.getFileSystem(session.sessionState().newHadoopConf()).delete(files, true);
