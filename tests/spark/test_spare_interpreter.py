@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.spark.rig import Rig
+from tests.spark.rig import PATIENCE, Rig
 from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -64,8 +64,10 @@ def spares(rig: Rig) -> list[psutil.Process]:
 
 def warm(standby: Rig) -> None:
     """Wait for a spare that has imported what its worker did, and is idle: one that imports is not waited for at a start."""
+    give_up = time.monotonic() + PATIENCE
     seen = -1.0
     while "pandas" not in str(spares(standby)[0].memory_maps()) or used(standby) > seen:
+        assert time.monotonic() < give_up, f"still without pandas, or busy, after {used(standby)} s of a processor"
         seen = used(standby)
         time.sleep(1.0)
 

@@ -161,6 +161,18 @@ def test_a_spare_imports_what_a_worker_did(stage: Stage) -> None:
     assert stage.run().imported
 
 
+def test_a_spare_imports_what_a_worker_did_that_was_killed(stage: Stage) -> None:
+    stage.run()
+    spare = stage.stand_by()
+    worker = stage.start(port=0)
+    assert worker.stderr is not None
+    worker.stderr.readline()  # it has imported
+    worker.kill()
+    stage.until(lambda: "psutil" in str(spare.memory_maps()))
+    stage.stand_by()
+    assert stage.run().imported
+
+
 def test_a_worker_of_another_environment_gets_no_spare_and_the_next_one_does(stage: Stage) -> None:
     stage.run()
     stage.stand_by()

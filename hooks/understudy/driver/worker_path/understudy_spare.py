@@ -153,10 +153,11 @@ def _work(arguments: list[str], link: socket.socket, client: socket.socket) -> N
 
     def watch() -> None:
         if not client.recv(1):  # Spark has killed the process that it knows
+            _tell_imports(link)
             os._exit(143)
 
     threading.Thread(target=watch, daemon=True).start()
-    later = threading.Timer(5.0, _tell_imports, (link,))  # Spark kills a worker that runs as long as its query
+    later = threading.Timer(5.0, _tell_imports, (link,))  # this worker may run as long as its query, and the next one be wanted before
     later.daemon = True
     later.start()
     _, module, *rest = arguments
