@@ -218,10 +218,13 @@ def settled(stage: Stage) -> dict[str, tuple[int, str]]:
     """
     tracker = stage.spark.sparkContext._jsc.sc().statusTracker()
     seen: dict[str, tuple[int, str]] = {}
+    give_up = time.monotonic() + 60
     while True:
         found = {} if any(each.numRunningTasks() for each in tracker.getExecutorInfos()) else contents(stage.checkpoint)
-        if found and found == seen and not any(".tmp" in path for path in found):
+        # a task that is killed may leave its temporary file for good
+        if found and found == seen and (time.monotonic() > give_up or not any(".tmp" in path for path in found)):
             return found
+        assert time.monotonic() < give_up + 60, f"tasks that run on, or write: {found}"
         seen = found
         time.sleep(0.5)
 
