@@ -1,7 +1,7 @@
 """Takeover times beside two baselines, measured in one run (``make bench``).
 
-``understudy``    three replicas, standbys rehearsed on the live checkpoint
-``open_session``  three replicas, standbys with an open session that rehearse nothing
+``understudy``    replicas whose standbys have rehearsed on the live checkpoint, all of them
+``open_session``  replicas whose standbys have an open session and rehearse nothing
 ``restart``       the script alone in a shell loop: what a Deployment of one pod does at its best, without image or scheduler
 
 Beside them, how long a job takes to go on that was stopped on purpose: ``resume_warm`` (``understudy suspend --warm``), ``resume``
@@ -20,9 +20,10 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from bench.local_flights import Failed, LocalFlights
+from bench.local_flights import ROUNDS, Failed, LocalFlights
 from bench.variants import OPEN_SESSION, RESTART, UNDERSTUDY, Variant, add_options, chosen
 from testkit import kills, procs, reports
 from testkit.feeds import load
@@ -71,17 +72,19 @@ def stopped(flights: LocalFlights, kind: str, times: Times) -> Takeover:
     return takeover
 
 
-def ready(flights: LocalFlights) -> None:
-    """A replica leads, and a standby is as ready as this variant gets."""
+def ready(flights: LocalFlights, rounds: int) -> None:
+    """A replica leads, and all standbys are ready: one that starts takes the processors from the other's takeover."""
     first = flights.watch.first(lambda commit: commit.input, 180)
     if first is None:
         raise Failed(f"no replica committed within 180 s; see {flights.logs}")
-    if flights.variant.replicas > 1 and not flights.wait_for(flights.all_ready, 30, "standbys", must=False):
-        flights.wait_for(lambda: any(map(flights.ready, flights.standbys())), 150, "no standby is ready")
+    if flights.variant.replicas > 1:
+        flights.wait_for(lambda: flights.all_ready(rounds), 900, "standbys are not ready")
     time.sleep(1.0)
 
 
-def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random.Random, times: Times) -> None:
+def turn(
+    variant: Variant, kinds: Sequence[str], rounds: int, directory: Path, choose: random.Random, times: Times
+) -> None:
     """The takeovers of one turn, in random order, in its own deployment. Raises ``Failed`` and ``NotThere``."""
     if not kinds:
         return
@@ -92,7 +95,7 @@ def turn(variant: Variant, kinds: Sequence[str], directory: Path, choose: random
     try:
         flights.start()
         for kind in order:
-            ready(flights)
+            ready(flights, rounds)
             takeover = stopped(flights, kind, times) if kind in STOPS else trial(flights, kind, choose)
             times[kind][variant.name].append(Took(takeover.total_s, takeover.phases))
             phases = in_a_line(takeover.phases)
@@ -108,9 +111,16 @@ def main() -> int:
         "-n", type=int, default=8, help="takeovers per kind and variant; 100 for figures worth publishing"
     )
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of order and moments")
+    parser.add_argument("--replicas", type=int, default=UNDERSTUDY.replicas, help="of the variants that have standbys")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="that standbys have rehearsed before a kill")
     add_options(parser, VARIANTS)
     options, wanted = asked(parser, KINDS["understudy"])
-    variants = chosen(parser, options, VARIANTS)
+    if options.replicas < 2:
+        parser.error(f"argument --replicas: {options.replicas} are no leader and a standby; give 2 or more")
+    variants = [
+        replace(each, replicas=options.replicas) if each.replicas > 1 else each
+        for each in chosen(parser, options, VARIANTS)
+    ]
     out = reports.made(options.out)
     choose = random.Random(options.seed)
     times: Times = defaultdict(lambda: defaultdict(list))
@@ -119,11 +129,12 @@ def main() -> int:
         for variant in variants:
             kinds = [kind for kind in KINDS.get(variant.name, KINDS["understudy"]) if kind in wanted] * share
             try:
-                turn(variant, kinds, out / "run" / variant.name, choose, times)
+                turn(variant, kinds, options.rounds, out / "run" / variant.name, choose, times)
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")
-    return concluded(out / "failover.json", times, [each.name for each in variants], failed, seed=options.seed)
+    settings = {name: getattr(options, name) for name in ("seed", "replicas", "rounds")}
+    return concluded(out / "failover.json", times, [each.name for each in variants], failed, **settings)
 
 
 if __name__ == "__main__":

@@ -225,9 +225,9 @@ class LocalFlights:
             time.sleep(0.1)
         return True
 
-    def all_ready(self) -> bool:
+    def all_ready(self, rounds: int = ROUNDS) -> bool:
         standbys = self.standbys()
-        return len(standbys) == self.variant.replicas - 1 and all(self.ready(replica) for replica in standbys)
+        return len(standbys) == self.variant.replicas - 1 and all(self.ready(replica, rounds) for replica in standbys)
 
     def caught_up(self) -> bool:
         """Every day fed so far is in a committed batch of every query, and none is in flight."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming import DataStreamWriter
 
 from tests.spark.rehearsal_stage import (
@@ -72,6 +73,13 @@ def follows(stage: Stage, rehearsal: Any) -> None:
         if time.monotonic() > next_round:
             play(rehearsal)
             next_round = time.monotonic() + 5
+
+
+def wait_for_log(stage: Stage, text: str) -> None:
+    until = time.monotonic() + 30
+    while text not in logged(stage.spark):
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 def rehearsed(stage: Stage, writer: DataStreamWriter) -> None:
@@ -226,10 +234,7 @@ def test_more_than_may_be_kept_is_not_kept_and_is_said_once(stage: Stage) -> Non
     with stage.rehearsal(writer) as rehearsal:
         rehearsal.keepingState(1)
         play(rehearsal)
-        until = time.monotonic() + 30
-        while f"{stage.checkpoint} is not kept loaded" not in logged(stage.spark):
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        wait_for_log(stage, f"{stage.checkpoint} is not kept loaded")
         play(rehearsal)
     stage.feed(2)
 
@@ -238,6 +243,25 @@ def test_more_than_may_be_kept_is_not_kept_and_is_said_once(stage: Stage) -> Non
     assert loads(stage, successor) > 0
     assert logged(stage.spark).count(f"{stage.checkpoint} is not kept loaded") == 1
     assert sunk(stage) == uninterrupted(stage, counted, "map")
+
+
+@pytest.mark.parametrize("bounded", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_what_rocksdb_holds_in_memory_counts_unless_spark_bounds_it(stage: Stage, bounded: bool) -> None:
+    def many_keys(rows: DataFrame) -> DataFrame:
+        first = F.col("v") * 20_000
+        return counted(rows.withColumn("k", F.explode(F.sequence(first, first + 20_000))))
+
+    settings = session(stage, "changelog")
+    settings.conf.set(f"{PREFIX}.rocksdb.boundedMemoryUsage", str(bounded).lower())
+    stage.feed(2, rows=2)
+    stage.lead(stage.writer(many_keys, settings))
+    with stage.rehearsal(stage.writer(many_keys, settings)) as rehearsal:
+        rehearsal.keepingState(3 << 20)
+        play(rehearsal)
+        if bounded:
+            follows(stage, rehearsal)
+        else:
+            wait_for_log(stage, f"{stage.checkpoint} is not kept loaded")
 
 
 def test_without_bytes_for_it_no_state_is_kept(stage: Stage) -> None:

@@ -153,9 +153,15 @@ final class WarmRocksStore extends WarmStore {
     }
   }
 
+  /**
+   * What was followed is in RocksDB's memory before it is in a file. Where Spark was told to bound
+   * that memory, for all databases together, it is Spark's to count.
+   */
   @Override
   long bytes() {
-    return FileUtils.sizeOfDirectory((File) SparkInternals.get(provider.rocksDB(), "workingDir"));
+    RocksDB db = provider.rocksDB();
+    long files = FileUtils.sizeOfDirectory((File) SparkInternals.get(db, "workingDir"));
+    return db.conf().boundedMemoryUsage() ? files : files + db.getMemoryUsage();
   }
 
   @Override

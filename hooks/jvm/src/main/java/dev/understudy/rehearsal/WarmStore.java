@@ -94,7 +94,7 @@ abstract class WarmStore {
 
   abstract String changesSuffix();
 
-  /** Bytes that it takes, about: of the heap, or of the disk. */
+  /** Bytes that it takes, about: of the heap, or of the disk and of memory beside the heap. */
   abstract long bytes();
 
   abstract boolean onHeap();
