@@ -179,7 +179,8 @@ def test_what_the_leader_has_done_since_the_last_look_is_loaded_at_the_grant(sta
 
     successor = stage.lead(writer)
 
-    assert loads(stage, successor) == 0
+    # without a changelog Spark loads the newest snapshot of each, and of it the files that the database has not
+    assert loads(stage, successor) == (2 if provider == "rocksdb" else 0)
     assert sunk(stage) == uninterrupted(stage, counted, provider)
 
 
