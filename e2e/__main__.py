@@ -36,6 +36,9 @@ _DELETE = f"kind delete cluster --name {KIND_NAME}"
 
 
 def main(arguments: Sequence[str]) -> int:
+    if arguments[:1] in (["-h"], ["--help"]):
+        print((__doc__ or "").strip())
+        return 0
     if arguments[:1] == ["--run"]:
         program = list(arguments[1:])
     else:

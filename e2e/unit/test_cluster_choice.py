@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from e2e.__main__ import kind_cluster
+from e2e.__main__ import kind_cluster, main
 from e2e.cluster.build import MODULES, Module
 from e2e.cluster.choice import Choice, Given, Kind, Local, Refused, Wishes, choose, takes_pods, too_few
 from e2e.cluster.image import image_names, write_image
@@ -32,6 +32,12 @@ def node(*effects: str, ready: str = "True") -> dict[str, Any]:
     taints = {"taints": [{"key": "any", "effect": effect} for effect in effects]} if effects else {}
     conditions = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}]
     return {"spec": taints, "status": {"conditions": conditions}}
+
+
+def test_help_brings_up_no_cluster(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["--help"]) == 0
+    assert "--run MODULE" in capsys.readouterr().out
 
 
 class TestAGivenCluster:
