@@ -5,6 +5,7 @@
                 back-off is counted against it
 
 From the signal to the first new ``commits/N`` with input rows in the bucket, looked at from outside. The variants take turns.
+``sigterm_elsewhere``: the pod that replaces the deleted one starts only after that, as if it had processors of its own.
 What replicas in the profile ``default`` send the API server is counted first, while nothing happens.
 """
 
@@ -33,7 +34,7 @@ from testkit.phases import in_a_line, phases_of
 from testkit.takeovers import Times, Took, asked, concluded, shares
 
 KINDS = {
-    "understudy": ("sigterm", "jvm", "container", "cut"),
+    "understudy": ("sigterm", "sigterm_elsewhere", "jvm", "container", "cut"),
     "restart": ("sigterm", "container"),
 }
 VARIANTS = ("understudy", "restart")
@@ -59,7 +60,10 @@ def _replicated(flights: FlightsDeployment, kind: str) -> Took:
     log = None
     with ExitStack() as faults:
         match kind:
-            case "sigterm":
+            case "sigterm" | "sigterm_elsewhere":
+                if kind == "sigterm_elsewhere":
+                    names = [node["metadata"]["name"] for node in flights.cluster.get("default", "nodes")["items"]]
+                    faults.enter_context(flights.cluster.cordoned(*names))
                 log = faults.enter_context(flights.following(pod))
                 at = flights.delete(pod)
             case "cut":
