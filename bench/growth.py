@@ -8,6 +8,7 @@ One direction at a time, the others small:
 ``provider``    100 MB of them, by the provider of the state
 ``age``         batches that a query without state has behind it, from files into files
 ``latency``     milliseconds that an S3 server takes longer to answer; checkpoints and sinks are on ``s3a://``, documents on the disk
+``executors``   processes that run the tasks of each replica, the standbys' too; 0: they run in its driver
 
 Measured from SIGKILL of the leader's JVM to the first new ``commits/N`` with input rows, as ``bench.failover`` does. Variants take turns.
 The report has the phases of every takeover; ``growth.png`` shows a plot per direction.
@@ -95,6 +96,10 @@ DIRECTIONS: Mapping[str, tuple[Size, ...]] = {
         Size(str(each), Job(SCRIPT, _queries(1), ("--keeps-nothing",)), age=each) for each in (10, 1_000, 100_000)
     ),
     "latency": tuple(Size(str(each), Job(SCRIPT, _queries(1)), latency=each / 1000) for each in (1, 20, 100)),
+    "executors": (
+        Size("0", Job(SCRIPT, _queries(1))),
+        Size("2", Job(SCRIPT, _queries(1), settings=("--master", "local-cluster[2,1,1024]"))),
+    ),
 }
 
 

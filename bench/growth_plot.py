@@ -22,6 +22,7 @@ TITLES = {
     "provider": "provider of 100 MB of state",
     "age": "batches behind it",
     "latency": "ms of the object store",
+    "executors": "executors of each replica",
 }
 
 
