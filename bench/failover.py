@@ -9,7 +9,8 @@ Beside them, how long a job takes to go on that was stopped on purpose: ``resume
 
 The same script over the same flights, kills at uniformly random moments, measured from the signal to the first new
 ``commits/N`` with input rows, by an observer that imports nothing of understudy. Variants take turns, so that a noisy hour of
-the machine falls on all of them.
+the machine falls on all of them. ``batch_s`` in the report: how long batches took, of those that Spark still keeps. A successor's
+first one is not expected to be shorter.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from pathlib import Path
 
 from bench.local_flights import ROUNDS, Failed, LocalFlights
 from bench.variants import OPEN_SESSION, RESTART, UNDERSTUDY, Variant, add_options, chosen
-from testkit import kills, procs, reports
+from testkit import kills, observer, procs, reports
 from testkit.feeds import load
 from testkit.phases import Takeover, in_a_line
-from testkit.takeovers import Times, Took, asked, concluded, shares
+from testkit.takeovers import Times, Took, asked, concluded, shares, spread
 
 #: A job that is stopped on purpose, and goes on.
 STOPS = ("resume_warm", "resume")
@@ -84,10 +85,10 @@ def ready(flights: LocalFlights, rounds: int) -> None:
 
 def turn(
     variant: Variant, kinds: Sequence[str], rounds: int, directory: Path, choose: random.Random, times: Times
-) -> None:
-    """The takeovers of one turn, in random order, in its own deployment. Raises ``Failed`` and ``NotThere``."""
+) -> list[float]:
+    """The takeovers of one turn, in random order, in its own deployment; what batches took. Raises ``Failed`` and ``NotThere``."""
     if not kinds:
-        return
+        return []
     order = list(kinds)
     choose.shuffle(order)
     flights = LocalFlights(variant, directory, load(), limit=1_000_000)
@@ -101,6 +102,7 @@ def turn(
             phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
+        return [took for query in flights.job.queries for took in observer.batch_seconds(flights.checkpoints / query)]
     finally:
         flights.stop()
 
@@ -124,16 +126,18 @@ def main() -> int:
     out = reports.made(options.out)
     choose = random.Random(options.seed)
     times: Times = defaultdict(lambda: defaultdict(list))
+    batches: dict[str, list[float]] = defaultdict(list)
     failed = 0
     for share in shares(options.n):
         for variant in variants:
             kinds = [kind for kind in KINDS.get(variant.name, KINDS["understudy"]) if kind in wanted] * share
             try:
-                turn(variant, kinds, options.rounds, out / "run" / variant.name, choose, times)
+                batches[variant.name] += turn(variant, kinds, options.rounds, out / "run" / variant.name, choose, times)
             except (Failed, kills.NotThere) as problem:
                 failed += 1
                 sys.stdout.write(f"FAILED: {problem}\n")
-    settings = {name: getattr(options, name) for name in ("seed", "replicas", "rounds")}
+    settings: dict[str, object] = {name: getattr(options, name) for name in ("seed", "replicas", "rounds")}
+    settings["batch_s"] = {name: spread(found) for name, found in batches.items() if len(found) > 1}
     return concluded(out / "failover.json", times, [each.name for each in variants], failed, **settings)
 
 

@@ -123,6 +123,13 @@ def messages_read(checkpoint: Path) -> int:
     return sum(offset for source in topics for partitions in source.values() for offset in partitions.values())
 
 
+def batch_seconds(checkpoint: Path) -> list[float]:
+    """From the entry in ``offsets`` to that in ``commits`` of each batch of which Spark keeps both, by the times of the files."""
+    planned, done = checkpoint / "offsets", checkpoint / "commits"
+    both = set(os.listdir(planned)) & {name for name in os.listdir(done) if name.isdigit()}
+    return [(done / name).stat().st_mtime - (planned / name).stat().st_mtime for name in both]
+
+
 def in_flight(checkpoint: Path) -> int | None:
     """The batch that stands in ``offsets`` and not in ``commits``, if there is one."""
     offered = last_entry(checkpoint / "offsets")

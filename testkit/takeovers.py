@@ -37,6 +37,12 @@ def shares(n: int) -> list[int]:
     return [len(range(turn, n, TURNS)) for turn in range(min(n, TURNS))]
 
 
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """n, median and the middle half."""
+    low, median, high = statistics.quantiles(seconds, n=4)
+    return {"n": len(seconds), "p25_s": round(low, 3), "p50_s": round(median, 3), "p75_s": round(high, 3)}
+
+
 def summary(takeovers: Sequence[Took]) -> dict[str, object]:
     """n, median, 99th percentile from 100 trials on, the extremes, and each phase's median; seconds."""
     times = [each.seconds for each in takeovers]
