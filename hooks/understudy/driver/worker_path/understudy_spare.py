@@ -157,7 +157,8 @@ def _work(arguments: list[str], link: socket.socket, client: socket.socket) -> N
             os._exit(143)
 
     threading.Thread(target=watch, daemon=True).start()
-    later = threading.Timer(5.0, _tell_imports, (link,))  # this worker may run as long as its query, and the next one be wanted before
+    # this worker may run as long as its query, and the next one be wanted before
+    later = threading.Timer(5.0, _tell_imports, (link,))
     later.daemon = True
     later.start()
     _, module, *rest = arguments
