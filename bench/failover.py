@@ -102,9 +102,10 @@ def turn(
             phases = in_a_line(takeover.phases)
             sys.stdout.write(f"{variant.name:>13} {kind:<11}{takeover.total_s:7.2f} s   {phases}\n")
             sys.stdout.flush()
-        return [took for query in flights.job.queries for took in observer.batch_seconds(flights.checkpoints / query)]
     finally:
         flights.stop()
+    # Spark, which removes old entries, has stopped
+    return [took for query in flights.job.queries for took in observer.batch_seconds(flights.checkpoints / query)]
 
 
 def main() -> int:

@@ -59,11 +59,11 @@ def _replicated(flights: FlightsDeployment, kind: str) -> Took:
     pod, holder, began = flights.leader(), flights.holder(), time.time()
     log = None
     with ExitStack() as faults:
+        if kind == "sigterm_elsewhere":
+            nodes = [node["metadata"]["name"] for node in flights.get("nodes")["items"]]
+            faults.enter_context(flights.cluster.cordoned(*nodes))
         match kind:
             case "sigterm" | "sigterm_elsewhere":
-                if kind == "sigterm_elsewhere":
-                    names = [node["metadata"]["name"] for node in flights.cluster.get("default", "nodes")["items"]]
-                    faults.enter_context(flights.cluster.cordoned(*names))
                 log = faults.enter_context(flights.following(pod))
                 at = flights.delete(pod)
             case "cut":
@@ -166,7 +166,7 @@ def main() -> int:
     options, wanted = asked(parser, KINDS["understudy"])
     cluster = attach(os.environ)
     if not cluster.local:
-        wanted -= {"cut"}
+        wanted -= {"cut", "sigterm_elsewhere"}  # what they do to nodes concerns others, too
     out = reports.made(options.out)
     times: Times = defaultdict(lambda: defaultdict(list))
     sent: dict[str, float] = {}

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,6 +68,14 @@ def logged(spark: SparkSession) -> str:
     """All that the JVM has logged so far, at WARN and above, and what it says of loaded state. Asked of the JVM, which outlives a module's session."""
     configuration = jvm(spark).java.lang.System.getProperty("log4j2.configurationFile")
     return Path(configuration).with_name("log").read_text()
+
+
+def eventually(claim: Callable[[], bool], within: float = 60) -> None:
+    """Wait until it holds, and fail after so many seconds."""
+    give_up = time.monotonic() + within
+    while not claim():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
 
 
 def jvm(spark: SparkSession) -> Any:

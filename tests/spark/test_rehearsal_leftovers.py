@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -16,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.spark.rehearsal_stage import ROCKSDB, Stage, contents, counted, jvm, numbers, play, spark_session
+from tests.spark.rehearsal_stage import ROCKSDB, Stage, contents, counted, eventually, jvm, numbers, play, spark_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43, pytest.mark.slow]
 
@@ -59,8 +58,7 @@ def test_a_grant_in_the_middle_of_a_round_waits_for_nothing_and_the_real_query_g
 
         player = threading.Thread(target=round_)
         player.start()
-        while not dawdling.exists():
-            time.sleep(0.01)
+        eventually(dawdling.exists)
         slow.unlink()
         rehearsal.cancel()
         player.join(30)  # sixty seconds are slept per row: only one that was left to itself ends sooner
@@ -77,13 +75,6 @@ def test_a_grant_in_the_middle_of_a_round_waits_for_nothing_and_the_real_query_g
     assert numbers(stage.checkpoint / "commits")[-1] > committed
     assert sum(progress["numInputRows"] for progress in leader.recentProgress) == 80
     eventually(lambda: not stage.scratch.exists() or not any(stage.scratch.iterdir()))
-
-
-def eventually(claim: Any) -> None:
-    give_up = time.monotonic() + 60
-    while not claim():
-        assert time.monotonic() < give_up
-        time.sleep(0.1)
 
 
 def measured(spark: SparkSession, stage: Stage) -> dict[str, int]:

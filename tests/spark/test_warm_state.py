@@ -22,6 +22,7 @@ from tests.spark.rehearsal_stage import (
     contents,
     counted,
     deduplicated,
+    eventually,
     joined,
     logged,
     numbers,
@@ -75,11 +76,8 @@ def follows(stage: Stage, rehearsal: Any) -> None:
             next_round = time.monotonic() + 5
 
 
-def wait_for_log(stage: Stage, text: str) -> None:
-    until = time.monotonic() + 30
-    while text not in logged(stage.spark):
-        assert time.monotonic() < until
-        time.sleep(0.1)
+def is_given_up(stage: Stage) -> bool:
+    return f"{stage.checkpoint} is not kept loaded" in logged(stage.spark)
 
 
 def rehearsed(stage: Stage, writer: DataStreamWriter) -> None:
@@ -235,7 +233,7 @@ def test_more_than_may_be_kept_is_not_kept_and_is_said_once(stage: Stage) -> Non
     with stage.rehearsal(writer) as rehearsal:
         rehearsal.keepingState(1)
         play(rehearsal)
-        wait_for_log(stage, f"{stage.checkpoint} is not kept loaded")
+        eventually(lambda: is_given_up(stage), within=30)
         play(rehearsal)
     stage.feed(2)
 
@@ -262,7 +260,7 @@ def test_what_rocksdb_holds_in_memory_counts_unless_spark_bounds_it(stage: Stage
         if bounded:
             follows(stage, rehearsal)
         else:
-            wait_for_log(stage, f"{stage.checkpoint} is not kept loaded")
+            eventually(lambda: is_given_up(stage), within=30)
 
 
 def test_without_bytes_for_it_no_state_is_kept(stage: Stage) -> None:

@@ -91,10 +91,11 @@ class WarmUp:
         if rehearsal is None:
             rehearsal = self._new(session)
             with self._lock:
-                if not self._broken_off:
+                broken_off = self._broken_off
+                if not broken_off:
                     self._rehearsal = rehearsal
-            if self._rehearsal is not rehearsal:  # broken off while it was made: it has written to scratch
-                rehearsal.close()
+            if broken_off:
+                rehearsal.close()  # it has written to scratch
                 raise _BrokenOff
         rehearsal.round()
 

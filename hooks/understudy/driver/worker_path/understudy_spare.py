@@ -153,8 +153,10 @@ def _work(arguments: list[str], link: socket.socket, client: socket.socket) -> N
 
     def watch() -> None:
         if not client.recv(1):  # Spark has killed the process that it knows
-            _tell_imports(link)
-            os._exit(143)
+            try:
+                _tell_imports(link)
+            finally:
+                os._exit(143)
 
     threading.Thread(target=watch, daemon=True).start()
     # this worker may run as long as its query, and the next one be wanted before
