@@ -66,9 +66,10 @@ def had_input(checkpoint: Path, batch: int) -> bool:
 
 
 def last_entry(log: Path) -> int:
-    """The highest number in a log directory (``offsets``, ``commits``); -1 if there is none."""
+    """The highest number in a log directory (``offsets``, ``commits``, a source's), also of a compacted entry; -1 if there is none."""
     try:
-        return max((int(name) for name in os.listdir(log) if name.isdigit()), default=-1)
+        names = [name.removesuffix(".compact") for name in os.listdir(log)]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
     except FileNotFoundError:
         return -1
 
@@ -108,7 +109,7 @@ def files_logged(log: Path) -> set[str]:
 
 def all_committed(checkpoint: Path, source: str = "0") -> bool:
     """Whether every file that a file source has logged is in a batch that is committed: it logs them before the batch is in ``offsets``."""
-    logged = max((int(name.partition(".")[0]) for name in os.listdir(checkpoint / "sources" / source)), default=-1)
+    logged = last_entry(checkpoint / "sources" / source)
     planned = batch_offsets(checkpoint, last_entry(checkpoint / "offsets"))
     if in_flight(checkpoint) is not None or planned is None:
         return False
