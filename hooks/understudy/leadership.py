@@ -81,12 +81,14 @@ def rehearsable(function: Callable[P, T]) -> Callable[P, T]:
     def marked(*arguments: P.args, **options: P.kwargs) -> T:
         return function(*arguments, **options)
 
-    setattr(marked, _REHEARSABLE, True)
+    setattr(marked, _REHEARSABLE, marked)
     return marked
 
 
 def is_rehearsable(function: Callable[..., Any]) -> bool:
-    return bool(getattr(function, _REHEARSABLE, False))
+    """Whether this very function is marked: a decorator around it, with code of its own, may have copied its attributes."""
+    plain = getattr(function, "__func__", function)  # of a method
+    return getattr(plain, _REHEARSABLE, None) is plain
 
 
 def install(leadership: Leadership) -> None:

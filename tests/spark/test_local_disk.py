@@ -1,4 +1,6 @@
-"""Files of a batch on a local disk: made without a process for each, with the modes that Hadoop gives them."""
+"""A driver's local disk: files of a batch are made without a process for each, with the modes that Hadoop gives them; and a takeover
+does without temporary files where Spark does.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import pytest
 from testkit.programs import program
 from tests.spark.rig import Rig
 from tests.spark.test_driver_standby import HEADER, feed
+from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -44,3 +47,20 @@ def test_a_file_costs_no_process_unless_the_user_has_named_another_file_system(
     assert written
     assert {stat.S_IMODE(part.stat().st_mode) for part in written} == {0o644}
     assert set(started.read_text().split()) == names
+
+
+def test_a_takeover_needs_no_directory_for_temporary_files(tmp_path: Path) -> None:
+    temporary, local = tmp_path / "tmp", tmp_path / "local"
+    temporary.mkdir()
+    submit = (
+        "--conf",
+        f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={temporary}",
+        "--conf",
+        f"spark.local.dir={local}",
+    )
+    feed(tmp_path, 1)
+    with Rig(tmp_path, SCRIPT, rehearse="live", submit=submit) as rig:
+        assert not rig.wait_for(RehearsalReport).reason
+        shutil.rmtree(temporary)
+        rig.lead()
+        rig.until(tmp_path / "checkpoints" / "rows" / "commits" / "0", "{")

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQueryListener
 
 from tests.spark.rehearsal_stage import Stage, contents, counted, jvm, logged, play, spark_session, stateless
 from tests.spark.rig import Rig
+from understudy.driver import python_rows
+from understudy.driver.java import java_class
 from understudy.protocol.messages import RehearsalReport
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43]
@@ -271,6 +274,34 @@ def test_modes_that_read_nothing_of_the_users(stage: Stage, mode: str, how: str,
         assert play(rehearsal)["how"] == how
 
     assert trace.exists() is called
+
+
+def test_what_functions_add_in_a_rehearsal_is_in_no_accumulator(stage: Stage) -> None:
+    """Wherever it runs: a leader rehearses its savepoints."""
+    called = stage.spark.sparkContext.accumulator(0)
+
+    @F.udf(returnType="string", useArrow=False)
+    def counts(key: str) -> str:
+        called.add(1)
+        return key
+
+    stage.feed(rows=7)
+    stage.lead(stage.writer(lambda rows: rows.select(counts("k").alias("k")), stage.spark.newSession()))
+    before = called.value
+    assert before > 0
+
+    with stage.rehearsal(stage.writer(lambda rows: rows.select(counts("k").alias("k")))) as rehearsal:
+        assert play(rehearsal)["how"] == "live"
+
+    assert called.value == before
+
+
+def test_frames_of_the_scripts_are_made_in_its_own_session_though_a_source_in_python_is_rehearsed(stage: Stage) -> None:
+    """A session that is made in Python becomes the one in which ``RDD.toDF`` makes frames."""
+    before = RDD.toDF
+    settings = java_class(jvm(stage.spark), "java.util.HashMap")()
+    python_rows.rehearsal(stage.spark, settings, str(stage.root / "scratch-of-python"))
+    assert RDD.toDF is before
 
 
 def test_nothing_is_printed_on_a_console_before_the_grant(tmp_path: Path) -> None:

@@ -56,8 +56,12 @@ def writes(batch, number):
 @understudy.rehearsable
 def by_tasks(batch, number):
     note("before_tasks", understudy.current().rehearsing)
+    note("nothing_cached", spark._jsparkSession.sharedState().cacheManager().isEmpty())
+    derived = batch.withColumn("number", F.lit(number)).persist()
+    derived.count()
     batch.foreachPartition(lambda rows: note("tasks", len(list(rows))))
     note("after_tasks", understudy.current().rehearsing)
+    derived.unpersist()
 
 @understudy.rehearsable
 def fails(batch, number):
@@ -127,13 +131,16 @@ def test_no_write_of_a_rehearsed_function_reaches_a_sink_and_no_takeover_waits_f
         assert noted(tmp_path / "begun") == ["0 2 False True"]
         leader.until(leader.output, "False")
     before, tasks = contents(*sinks), noted(tmp_path / "tasks")
-    for name in ("unmarked", "begun", "ended", "before_tasks", "after_tasks", "fails", "written"):
+    for name in ("unmarked", "begun", "ended", "before_tasks", "nothing_cached", "after_tasks", "fails", "written"):
         (tmp_path / name).unlink()
     with Rig(tmp_path, HEADER + WRITES, rehearse="live", every=0.1, submit=submit) as standby:
         assert rounds(standby, 3).how == "live"
         assert set(noted(tmp_path / "begun")) == {"0 2 True False"}
         assert set(noted(tmp_path / "ended")) == {"0 True"}
         assert set(noted(tmp_path / "before_tasks")) == {"True"}
+        assert set(noted(tmp_path / "nothing_cached")) == {"True"}, (
+            "what a function that was ended had cached is let go"
+        )
         assert noted(tmp_path / "fails") == ["True"], "a function that has failed is not called again"
         assert not [name for name in ("unmarked", "after_tasks", "refused") if (tmp_path / name).exists()]
         assert advice(standby) == [

@@ -30,6 +30,7 @@ from tests.spark.rehearsal_stage import (
     spark_session,
     transformed,
 )
+from understudy.driver.scala import private_field
 
 pytestmark = pytest.mark.spark
 
@@ -43,6 +44,8 @@ PROVIDERS = {
     },
 }
 ALL = 10**9
+#: Where Spark remembers the files of snapshots, by version.
+FILES = "versionToRocksDBFiles"
 #: Not left to the long tests.
 SHORT = ((counted, "map"),)
 
@@ -233,7 +236,7 @@ def test_more_than_may_be_kept_is_not_kept_and_is_said_once(stage: Stage) -> Non
     with stage.rehearsal(writer) as rehearsal:
         rehearsal.keepingState(1)
         play(rehearsal)
-        eventually(lambda: is_given_up(stage), within=30)
+        assert is_given_up(stage), "by what the rehearsal itself has loaded, before anything is loaded to be kept"
         play(rehearsal)
     stage.feed(2)
 
@@ -261,6 +264,43 @@ def test_what_rocksdb_holds_in_memory_counts_unless_spark_bounds_it(stage: Stage
             follows(stage, rehearsal)
         else:
             eventually(lambda: is_given_up(stage), within=30)
+
+
+@pytest.mark.long
+def test_a_store_that_is_followed_for_long_remembers_the_files_of_no_old_snapshot(stage: Stage) -> None:
+    stage.feed(2)
+    stage.lead(stage.writer(counted, session(stage, "rocksdb")))
+    with stage.rehearsal(stage.writer(counted, session(stage, "rocksdb"))) as rehearsal:
+        rehearsal.keepingState(ALL)
+        play(rehearsal)
+        follows(stage, rehearsal)
+        for _ in range(4):
+            stage.feed(2)
+            stage.lead(stage.writer(counted, session(stage, "rocksdb")))
+            follows(stage, rehearsal)
+        kept = private_field(private_field(rehearsal, "state"), "stores").values()
+        remembered = [private_field(private_field(store, "provider").rocksDB().fileManager(), FILES) for store in kept]
+        assert [versions.size() for versions in remembered] == [1] * len(kept)
+
+
+@pytest.mark.long
+def test_state_that_could_not_be_followed_for_a_while_is_followed_after_another_rehearsal(stage: Stage) -> None:
+    stage.feed(2)
+    stage.lead(stage.writer(counted, session(stage, "map")))
+    writer = stage.writer(counted, session(stage, "map"))
+    unreadable = stage.checkpoint / "commits" / "999999"
+    with stage.rehearsal(writer) as rehearsal:
+        rehearsal.keepingState(ALL)
+        play(rehearsal)
+        follows(stage, rehearsal)
+        unreadable.mkdir()
+        eventually(lambda: is_given_up(stage), within=400)
+        unreadable.rmdir()
+        assert rehearsal.stateLoaded() == -1
+        play(rehearsal)
+        follows(stage, rehearsal)
+    stage.feed(2)
+    assert loads(stage, stage.lead(writer)) == 0
 
 
 def test_without_bytes_for_it_no_state_is_kept(stage: Stage) -> None:

@@ -38,7 +38,9 @@ class Session:
 
     def __init__(self) -> None:
         self.sparkContext = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
-        self._jsparkSession = SimpleNamespace(sessionState=lambda: SimpleNamespace(newHadoopConf=lambda: None))
+        self._jsparkSession = SimpleNamespace(
+            sessionState=lambda: SimpleNamespace(newHadoopConf=lambda: None), sessionUUID=lambda: "only"
+        )
 
 
 SESSION = Session()
@@ -77,7 +79,7 @@ class Started(PendingQuery):
 
 def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Started:
     anything: Any = query
-    snapshot: Any = SimpleNamespace(same_settings=lambda _: True)
+    snapshot: Any = SimpleNamespace(settings=SimpleNamespace(put=lambda _: None, inForce=lambda _: True))
     sink: Any = SimpleNamespace(kind="noop", query_name=None, options={})
     return kind(anything, None, None, sink, checkpoint, snapshot, "ProcessingTimeTrigger")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from understudy.driver.rehearsed_code import BatchFunctions, RehearsalAbandoned,
 from understudy.driver.spark_patches import threads
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateWriter
+from understudy.leadership import is_rehearsable
 from understudy.protocol.gate import State, View
 from understudy.protocol.token import Token
 
@@ -75,6 +77,40 @@ def test_only_what_is_marked_or_asked_for_is_rehearsed(gate_client: GateClient) 
     functions.declare(writer, marked)  # type: ignore[arg-type]
     functions.declare(writer, plain)  # type: ignore[arg-type]
     assert functions.of(writer) is None, "the last function of a writer counts"  # type: ignore[arg-type]
+
+
+def test_a_decorator_around_a_marked_function_is_not_marked() -> None:
+    """It may have code of its own: and it was not said that this may run in rehearsals."""
+
+    class Store:
+        @understudy.rehearsable
+        def store(self, frame: Any, number: int) -> None: ...
+
+    @understudy.rehearsable
+    def inner(frame: Any, number: int) -> None: ...
+
+    @functools.wraps(inner)
+    def outer(frame: Any, number: int) -> None:
+        inner(frame, number)
+
+    assert is_rehearsable(inner)
+    assert is_rehearsable(Store().store)
+    assert not is_rehearsable(outer)
+    assert is_rehearsable(understudy.rehearsable(outer))
+
+
+def test_a_query_keeps_the_function_that_its_writer_had_at_the_start(gate_client: GateClient) -> None:
+    def first(frame: Any, number: int) -> None: ...
+
+    def second(frame: Any, number: int) -> None: ...
+
+    functions, writer, kept = BatchFunctions(gate_client.rehearsed, print, every=True), Writer(), Writer()
+    functions.declare(writer, first)  # type: ignore[arg-type]
+    functions.keep(writer, kept)  # type: ignore[arg-type]
+    functions.declare(writer, second)  # type: ignore[arg-type]
+    found = functions.of(kept)  # type: ignore[arg-type]
+    assert found is not None
+    assert found._name == first.__qualname__
 
 
 def test_a_marked_function_is_called_as_before_and_keeps_its_name() -> None:

@@ -70,7 +70,7 @@ class Stage:
 
     def start(self, port: int = 1, **environment: str) -> subprocess.Popen[str]:
         worker = subprocess.Popen(
-            [self.spares.program(sys.executable), "-m", MODULE],
+            [self.spares.program(sys.executable, ()), "-m", MODULE],
             cwd=self.home,
             env={**self.environment, **environment, "PYTHON_WORKER_FACTORY_PORT": str(port)},
             stdout=subprocess.PIPE,
@@ -286,8 +286,17 @@ def test_where_nothing_answers_the_worker_starts_all_the_same(stage: Stage) -> N
 
 
 def test_another_python_than_the_jvms_is_started_as_it_is(stage: Stage) -> None:
-    assert stage.spares.program(sys.executable) == str(PROGRAM)
-    assert stage.spares.program("theirs") == "theirs"
+    assert stage.spares.program(sys.executable, ()) == str(PROGRAM)
+    assert stage.spares.program("theirs", ()) == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"), [("HOME", True), ("BASH_FUNC_module%%", True), ("app.region", False), ("1", False)]
+)
+def test_workers_have_every_variable_of_theirs_though_a_shell_starts_ours(
+    stage: Stage, name: str, passes: bool
+) -> None:
+    assert stage.spares.program(sys.executable, ["PATH", name]) == (str(PROGRAM) if passes else sys.executable)
 
 
 def test_a_daemon_of_pysparks_is_ours_which_holds_the_proof_of_life(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class PendingQuery:
     ``checkpoint`` is ``None`` where Spark makes a temporary directory: there is nothing to claim, and nothing to resume from.
     ``directory`` is that of a file sink's log; a table's is looked up when it is needed, it may not be there yet. ``trigger`` is the
     class of Spark's. A takeover finds both known: asking Spark costs it a millisecond per question and query.
+    ``starts``: a start is under way, and Spark does not know of it yet, nor has it copied the session's settings for certain.
     ``registered``: Spark knows the query, though its start may still wait for listeners. ``begun``: its start has ended.
     """
 
@@ -179,6 +181,7 @@ def declare(
     Raises ``ScriptProblem`` where the query has no checkpoint location that another replica finds.
     """
     session: Any = writer._spark  # noqa: SLF001
+    writer = _kept(writer)
     sink = Sink.of(writer, path)
     location = _checkpoint_location(sink, session, given_checkpoints)
     if location is not None and "checkpointlocation" not in sink.options:
@@ -193,6 +196,14 @@ def declare(
         if not share_a_disk:
             refuse_private(location, query.checkpoint)
     return query
+
+
+def _kept(writer: DataStreamWriter) -> DataStreamWriter:
+    """A copy that the script does not know of: it may go on with its own, for the next query."""
+    kept = copy.copy(writer)
+    declared: Any = java_class(writer._spark._jvm, "dev.understudy.rehearsal.DeclaredWriter")  # noqa: SLF001
+    kept._jwrite = declared.of(writer._jwrite)  # noqa: SLF001
+    return kept
 
 
 def _checkpoint_location(sink: Sink, session: Any, given_checkpoints: str) -> str | None:

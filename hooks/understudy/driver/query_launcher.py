@@ -12,6 +12,7 @@ from understudy.driver.fence_client import FenceClient
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.roots_in_use import RootsInUse
+from understudy.driver.session_snapshot import SettingsInForce
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 
 
@@ -23,8 +24,7 @@ class QueryLauncher:
     claims: RootClaims
     roots: RootsInUse
     stale_snapshot: StaleSnapshotReporter
-    # one start at a time may change a session's settings
-    _settings_lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    settings: SettingsInForce = field(default_factory=SettingsInForce, init=False)
 
     def claim_and_start(self, queries: list[PendingQuery]) -> float:
         """Claim every root, then start every query; return once all starts have ended. The result: seconds that claims took."""
@@ -55,16 +55,7 @@ class QueryLauncher:
     def start_one(self, query: PendingQuery) -> None:
         query.starts = True
         try:
-            with self._settings_lock:
-                same = query.snapshot.same_settings(query.session)
-                if not same:
-                    current = type(query.snapshot).of(query.session)
-                    query.snapshot.apply(query.session)
-                    try:
-                        query.query = query.begin()
-                    finally:
-                        current.apply(query.session)
-            if same:
+            with self.settings.of(query.snapshot, query.session, lambda: query.starts):
                 query.query = query.begin()
         except BaseException as error:  # noqa: BLE001 - kept for the script's thread, which raises it
             query.error = error

@@ -131,6 +131,7 @@ class QueryRegistry:
             if found is not None and each.is_run_by(found):
                 each.query = StreamingQuery(found)
                 each.registered.set()
+                each.starts = False
         before, self._called_back.now = self.in_callback, True
         try:
             yield

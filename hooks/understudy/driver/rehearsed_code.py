@@ -53,6 +53,11 @@ class RehearsedThreads:
     def here(self) -> bool:
         return threading.get_ident() in self._calls
 
+    @property
+    def busy(self) -> bool:
+        """Whether any thread does."""
+        return bool(self._calls)
+
     @contextmanager
     def inside(self, call: _Rehearsed) -> Iterator[None]:
         thread = threading.get_ident()
@@ -210,6 +215,11 @@ class BatchFunctions:
             self._functions[writer] = RehearsedFunction(function, writer, self._threads, self._report)
         else:
             self._functions.pop(writer, None)
+
+    def keep(self, writer: DataStreamWriter, kept: DataStreamWriter) -> None:
+        """``kept`` has the function that ``writer`` has now."""
+        if (function := self._functions.get(writer)) is not None:
+            self._functions[kept] = function
 
     def of(self, writer: DataStreamWriter) -> RehearsedFunction | None:
         """The function of a writer; ``None`` where it may not be rehearsed."""

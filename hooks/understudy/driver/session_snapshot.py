@@ -2,62 +2,122 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from understudy.driver.java import java_class
-from understudy.driver.scala import as_java
+
+#: How often a start that waits looks whether those before it need their settings still, in seconds.
+_LOOK = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSnapshot:
-    """SQL configuration, current catalog and database, local properties.
+    """SQL configuration, current catalog and database (``settings``, the JVM's), and the thread's local properties.
 
     Two queries with different settings that both start late would otherwise get the last ones, and a checkpoint keeps its
     settings for ever.
     """
 
-    java_conf: Any
-    catalog: str
-    database: str
+    settings: Any
     properties: Any
 
     @classmethod
     def of(cls, session: Any) -> SessionSnapshot:
-        return cls(
-            _java_conf(session),
-            *_current_database(session),
-            session.sparkContext._jsc.sc().getLocalProperties().clone(),  # noqa: SLF001
-        )
+        captured = java_class(session._jvm, "dev.understudy.rehearsal.SessionSettings")  # noqa: SLF001
+        local = session.sparkContext._jsc.sc().getLocalProperties()  # noqa: SLF001
+        return cls(captured.of(session._jsparkSession), local.clone())  # noqa: SLF001
 
-    def same_settings(self, session: Any) -> bool:
-        """Compared in the JVM: one call instead of one per setting."""
-        return bool(_java_conf(session).equals(self.java_conf)) and (
-            _current_database(session) == (self.catalog, self.database)
-        )
+    @property
+    def java_conf(self) -> Any:
+        return self.settings.sql()
 
-    def apply(self, session: Any) -> None:
-        conf = session._jsparkSession.conf()  # noqa: SLF001
-        wanted, current = dict(self.java_conf), dict(_java_conf(session))
-        for key in current.keys() - wanted.keys():
-            if conf.isModifiable(key):
-                conf.unset(key)
-        for key, value in wanted.items():
-            if current.get(key) != value and conf.isModifiable(key):
-                conf.set(key, value)
-        catalog = session._jsparkSession.catalog()  # noqa: SLF001
-        catalog.setCurrentCatalog(self.catalog)
-        if self.database:  # catalogs of others may have none
-            catalog.setCurrentDatabase(self.database)
+    @property
+    def catalog(self) -> str:
+        return str(self.settings.catalog())
+
+    @property
+    def database(self) -> str:
+        return str(self.settings.database())
 
 
-def _current_database(session: Any) -> tuple[str, str]:
-    """The current catalog, and its current database."""
-    catalog = session._jsparkSession.catalog()  # noqa: SLF001
-    return str(catalog.currentCatalog()), str(catalog.currentDatabase())
+@dataclass(slots=True, eq=False)
+class _Session:
+    """One session. ``needed``: of each start under way, whether it still needs the settings that are in force; ``restore``: gives the
+    script back its own, if they are not.
+    """
+
+    needed: list[Callable[[], bool]] = field(default_factory=list)
+    restore: Callable[[], None] | None = None
+
+    def free(self) -> bool:
+        """Whether no start needs any settings now. The session has the script's then."""
+        self.needed = [each for each in self.needed if each()]
+        if self.needed:
+            return False
+        if (restore := self.restore) is not None:
+            self.restore = None
+            with suppress(Exception):  # a database that has gone meanwhile: the script is told when it uses it
+                restore()
+        return True
 
 
-def _java_conf(session: Any) -> Any:
-    scala_map = session._jsparkSession.conf().getAll()  # noqa: SLF001
-    # A copy: a view of the live configuration would always equal itself.
-    return java_class(session._jvm, "java.util.HashMap")(as_java(session, scala_map))  # noqa: SLF001
+class SettingsInForce:
+    """Lets starts that agree on a session's settings go on together, and others wait for each other: Spark copies the settings
+    some time after ``start()`` is called.
+
+    *Not* guaranteed: what a script reads of a session's settings by itself while a query starts that was declared with others.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._sessions: dict[str, _Session] = {}
+
+    @contextmanager
+    def of(self, snapshot: SessionSnapshot, session: Any, needed: Callable[[], bool]) -> Iterator[None]:
+        """Those of ``snapshot``, as long as this lasts and ``needed()``. Raises what Spark does where the session cannot have them."""
+        java, settings = session._jsparkSession, snapshot.settings  # noqa: SLF001
+
+        def put(here: _Session) -> None:
+            if (before := settings.put(java)) is not None:
+                here.restore = lambda: settings.replaced(java, before)
+
+        with self._held(session, lambda _: bool(settings.inForce(java)), put, needed):
+            yield
+
+    @contextmanager
+    def of_script(self, session: Any) -> Iterator[None]:
+        """The script's own."""
+        with self._held(session, lambda here: here.restore is None, lambda _: None, lambda: True):
+            yield
+
+    @contextmanager
+    def _held(
+        self,
+        session: Any,
+        agrees: Callable[[_Session], bool],
+        put: Callable[[_Session], None],
+        needed: Callable[[], bool],
+    ) -> Iterator[None]:
+        key = str(session._jsparkSession.sessionUUID())  # noqa: SLF001
+        with self._changed:
+            while True:
+                here = self._sessions.setdefault(key, _Session())
+                if here.free():
+                    put(here)
+                    break
+                if agrees(here):
+                    break
+                self._changed.wait(_LOOK)
+            here.needed.append(needed)
+        try:
+            yield
+        finally:
+            with self._changed:
+                here.needed = [each for each in here.needed if each is not needed]
+                if here.free() and self._sessions.get(key) is here:
+                    del self._sessions[key]
+                self._changed.notify_all()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import secrets
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ _PATIENCE = 5.0
 _PATIENCE_OF_FORK = 1.0
 #: How long nothing is answered after an error, in seconds.
 _AFTER_ERROR = 0.1
+#: Variables that every shell passes on; and functions of a shell, which its scripts alone may miss.
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*|BASH_FUNC_.*")
 #: Different for every worker, and read by it at its start.
 _EACH_TIME = "PYTHON_WORKER_FACTORY_"
 
@@ -107,10 +110,13 @@ class SpareWorkers:
         self._python = python
         return {"UNDERSTUDY_SPARES": self._name, "UNDERSTUDY_WORKER_PYTHON": python}
 
-    def program(self, python: str) -> str:
-        """What Spark is to start for ``python``: itself where the JVM was started for another, or where ours cannot be executed."""
+    def program(self, python: str, variables: Iterable[str]) -> str:
+        """What Spark is to start for ``python``, with these environment variables: itself where the JVM was started for another, where
+        ours cannot be executed, and where the shell that executes it would lose a variable, whose name is none to it.
+        """
         runs = all(os.access(each, os.X_OK) for each in (PROGRAM, "/bin/sh"))
-        return str(PROGRAM) if python == self._python and runs else python
+        passes = all(map(_NAME.fullmatch, variables))
+        return str(PROGRAM) if python == self._python and runs and passes else python
 
     def _answer(self) -> None:
         while True:

@@ -1,4 +1,7 @@
-"""Accumulators count what the job does, and nothing of what a standby rehearses."""
+"""Accumulators count what the job does, and nothing of what a standby rehearses.
+
+The queries of a rehearsal report to none (``UncountedFunctions`` in the JVM). This is for the jobs that a rehearsed function starts.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from understudy.driver.spark_patches.registry import PatchRegistry
 
 
 def install(patches: PatchRegistry, rehearsing: Callable[[], bool], rehearsed: RehearsedThreads) -> None:
-    """Drop what tasks report while ``rehearsing()``; what the script itself adds, in its own threads, counts,
-    unless a rehearsed function adds it.
+    """Drop what tasks report while a function is ``rehearsing()``; what the script itself adds, in its own threads, counts, unless
+    a rehearsed function adds it.
 
-    Not told apart: an action of the script's that runs at the same time as a rehearsal.
+    Not told apart: an action of the script's that runs at the same time as a rehearsed function.
     """
     thread = threading.local()
 

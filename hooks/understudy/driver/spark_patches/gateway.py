@@ -71,7 +71,7 @@ def replace_gateway(
             if (
                 workers.executes_here(self._conf) and spec.rehearsal.mode != "off"
             ):  # the program is on this machine alone
-                self.pythonExec = spares.program(self.pythonExec)
+                self.pythonExec = spares.program(self.pythonExec, {*os.environ, *self.environment})
 
         return do_init
 

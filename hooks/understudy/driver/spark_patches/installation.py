@@ -16,12 +16,16 @@ from understudy.protocol.driver_spec import DriverSpec
 def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
         driver.gate_client.rehearsed.refuse("the start of a query")
-        driver.fence_check.session(writer._spark)  # noqa: SLF001 - now: a query keeps the settings of its start
-        analyse(writer)
-        if spec.spark.tune:
-            tune(writer._spark)  # noqa: SLF001
+        session = writer._spark  # noqa: SLF001
+        driver.fence_check.session(session)  # now: a query keeps the settings of its start
         share_a_disk = spec.lock_kind == "file"  # replicas on one machine
-        return driver.starts.start(declare(writer, path, table, spec.checkpoints, share_a_disk=share_a_disk))
+        with driver.starts.launcher.settings.of_script(session):
+            analyse(writer)
+            if spec.spark.tune:
+                tune(session)
+            query = declare(writer, path, table, spec.checkpoints, share_a_disk=share_a_disk)
+        driver.rehearsals.functions.keep(writer, query.writer)
+        return driver.starts.start(query)
 
     def remember(frame: DataFrame) -> None:
         if driver.gate_client.rehearsed.here:
@@ -41,5 +45,6 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     sessions.replace_builders(patches, driver.fence_check)
     sessions.replace_stop(patches, driver.registry)
     libraries.install(patches, driver.gate_client)
-    accumulators.install(patches, lambda: driver.rehearsals.rehearsing, driver.gate_client.rehearsed)
+    rehearsed = driver.gate_client.rehearsed
+    accumulators.install(patches, lambda: driver.rehearsals.rehearsing and rehearsed.busy, rehearsed)
     threads.install(patches, driver.gate_client.rehearsed)

@@ -78,8 +78,13 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
 
   private record Listed(List<FileStatus> entries, long nanos) {}
 
-  private final Map<String, Seen> seen =
+  /** Of entries of logs, which stay as they are until they are purged. */
+  private final Map<String, FileStatus> entries =
       Collections.synchronizedMap(BoundedMap.oldestFirst(REMEMBERED));
+
+  /** Of all other files. */
+  private final RecentMap<FileStatus> recent =
+      new RecentMap<>(REMEMBERED, StartReads.FRESH_NANOS, System::nanoTime);
 
   private final boolean keepsLists;
   private final Map<String, Listed> lists = new HashMap<>();
@@ -126,9 +131,9 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   @Override
   public FileStatus getFileStatus(Path path) throws IOException {
     if (isLogEntry(path)) {
-      Seen known = seen.get(key(path));
+      FileStatus known = entries.get(key(path));
       if (known != null) {
-        return known.status();
+        return known;
       }
       List<FileStatus> log = known(path.getParent());
       if (log != null) {
@@ -228,7 +233,8 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
   void forget(Path path) {
     String gone = key(path);
     StartReads.forget(gone);
-    seen.remove(gone);
+    entries.remove(gone);
+    recent.remove(gone);
     EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
     DESCRIPTIONS.keySet().removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
     synchronized (lists) {
@@ -278,16 +284,16 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     if (described != null && !StartReads.stale(described.nanos())) {
       return described.status();
     }
-    boolean entry = isLogEntry(path);
-    Seen known = entry ? seen.get(key(path)) : seen.remove(key(path));
-    return known == null || (!entry && StartReads.stale(known.nanos()))
-        ? StartReads.status(key(path))
-        : known.status();
+    FileStatus known = isLogEntry(path) ? entries.get(key(path)) : recent.remove(key(path));
+    return known == null ? StartReads.status(key(path)) : known;
   }
 
   private FileStatus remembered(FileStatus status) {
-    if (status.isFile()) {
-      seen.put(key(status.getPath()), new Seen(status, System.nanoTime()));
+    String key = key(status.getPath());
+    if (status.isFile() && isLogEntry(status.getPath())) {
+      entries.put(key, status);
+    } else if (status.isFile()) {
+      recent.put(key, status);
     }
     noteExisting(status.getPath());
     return described(status);

@@ -29,6 +29,8 @@ final class StartReads {
   /** How long what a store has said is taken for true. */
   static final long FRESH_SECONDS = 5;
 
+  static final long FRESH_NANOS = TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
+
   private static final Map<String, StartReads> BY_ROOT = new ConcurrentHashMap<>();
 
   private final Requests store;
@@ -127,7 +129,7 @@ final class StartReads {
 
   /** Whether something was asked for too long ago, at this {@link System#nanoTime}. */
   static boolean stale(long nanos) {
-    return System.nanoTime() - nanos > TimeUnit.SECONDS.toNanos(FRESH_SECONDS);
+    return System.nanoTime() - nanos > FRESH_NANOS;
   }
 
   private static String parent(String key) {

@@ -59,7 +59,11 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
     } finally {
       writes.leave();
       writes.end();
-      batch.unpersist(); // what the function has cached, and not let go because it was ended
+      // what the function has cached of it, and not let go because it was ended
+      session
+          .sharedState()
+          .cacheManager()
+          .uncacheQuery((org.apache.spark.sql.classic.Dataset<?>) batch, true);
     }
     if (!ran) {
       writes.unredirected(() -> write(batch));

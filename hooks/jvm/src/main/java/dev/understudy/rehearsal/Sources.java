@@ -86,7 +86,7 @@ final class Sources {
   static Rewritten rewrite(
       LogicalPlan analyzed, SparkSession session, ReplayableBatch past, Rows rows) {
     Sources sources = new Sources(session, past, rows);
-    LogicalPlan plan = sources.descend(analyzed);
+    LogicalPlan plan = UncountedFunctions.in(sources.descend(analyzed));
     // Analysis is over; a second run over rebuilt parents could only change what the real query
     // will execute.
     plan.setAnalyzed();

@@ -4,7 +4,9 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.util.Map;
+import java.util.stream.IntStream;
 import scala.Product;
 
 /**
@@ -32,6 +34,22 @@ final class SparkInternals {
       field(owner.getClass(), name).set(owner, value);
     } catch (IllegalAccessException e) {
       throw unsupported(owner.getClass(), name, e);
+    }
+  }
+
+  /** Gives every variable of an object, whichever its class has, to another one of that class. */
+  static <T> void copyVariables(T from, T to) {
+    for (Field field : from.getClass().getDeclaredFields()) {
+      int kind = field.getModifiers();
+      if (Modifier.isStatic(kind) || Modifier.isFinal(kind)) {
+        continue;
+      }
+      field.setAccessible(true);
+      try {
+        field.set(to, field.get(from));
+      } catch (IllegalAccessException e) {
+        throw unsupported(from.getClass(), field.getName(), e);
+      }
     }
   }
 
@@ -63,7 +81,7 @@ final class SparkInternals {
       throw unsupported(original.getClass(), "copy(" + changes.keySet() + ")", null);
     }
     for (Constructor<?> constructor : type.getConstructors()) {
-      if (constructor.getParameterCount() == values.length) {
+      if (takes(constructor, values)) {
         try {
           return type.cast(constructor.newInstance(values));
         } catch (ReflectiveOperationException e) {
@@ -72,6 +90,17 @@ final class SparkInternals {
       }
     }
     throw unsupported(type, "constructor of " + values.length + " values", null);
+  }
+
+  private static boolean takes(Constructor<?> constructor, Object[] values) {
+    Class<?>[] types = constructor.getParameterTypes();
+    return types.length == values.length
+        && IntStream.range(0, values.length)
+            .allMatch(
+                each ->
+                    values[each] == null
+                        || types[each].isPrimitive()
+                        || types[each].isInstance(values[each]));
   }
 
   /**

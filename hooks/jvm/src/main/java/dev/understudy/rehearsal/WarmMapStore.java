@@ -28,8 +28,8 @@ final class WarmMapStore extends WarmStore {
 
   private final HDFSBackedStateStoreProvider provider;
 
-  private WarmMapStore(HDFSBackedStateStoreProvider provider, Configuration conf) {
-    super(provider, conf);
+  private WarmMapStore(HDFSBackedStateStoreProvider provider, long expected, Configuration conf) {
+    super(provider, expected, conf);
     this.provider = provider;
   }
 
@@ -50,20 +50,20 @@ final class WarmMapStore extends WarmStore {
             : new PrefixKeyScanStateEncoderSpec(key, prefix);
     HDFSBackedStateStoreProvider made = new HDFSBackedStateStoreProvider();
     init(made, like, id, keys, false, false, Option.empty(), settings, conf);
-    return new WarmMapStore(made, conf);
+    return new WarmMapStore(made, bytes(maps(like)), conf);
   }
 
   @Override
   void follow(long version) {
     if (!catchUp(version)) {
-      maps().clear();
+      maps(provider).clear();
       SparkInternals.call(provider, "loadMap", version);
     }
   }
 
   @Override
   boolean catchUp(long version) {
-    NavigableMap<Object, HDFSBackedStateStoreMap> maps = maps();
+    NavigableMap<Object, HDFSBackedStateStoreMap> maps = maps(provider);
     Map.Entry<Object, HDFSBackedStateStoreMap> have = maps.isEmpty() ? null : maps.firstEntry();
     if (have == null || (long) have.getKey() > version) {
       return false;
@@ -77,17 +77,22 @@ final class WarmMapStore extends WarmStore {
   }
 
   @SuppressWarnings("unchecked")
-  private NavigableMap<Object, HDFSBackedStateStoreMap> maps() {
+  private static NavigableMap<Object, HDFSBackedStateStoreMap> maps(
+      HDFSBackedStateStoreProvider provider) {
     return (NavigableMap<Object, HDFSBackedStateStoreMap>)
         SparkInternals.call(provider, "loadedMaps");
   }
 
   @Override
   long bytes() {
-    if (maps().isEmpty()) {
+    return bytes(maps(provider));
+  }
+
+  private static long bytes(NavigableMap<Object, HDFSBackedStateStoreMap> maps) {
+    if (maps.isEmpty()) {
       return 0;
     }
-    HDFSBackedStateStoreMap map = maps().firstEntry().getValue();
+    HDFSBackedStateStoreMap map = maps.firstEntry().getValue();
     scala.collection.Iterator<UnsafeRowPair> rows = map.iterator();
     long bytes = 0;
     int count = 0;

@@ -1,9 +1,10 @@
 package dev.understudy.rehearsal;
 
 import java.io.File;
+import java.util.Arrays;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.LongStream;
-import org.apache.commons.io.FileUtils;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.spark.sql.execution.streaming.state.KeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoder;
@@ -38,10 +39,13 @@ final class WarmRocksStore extends WarmStore {
   /** Of the changelog; beyond that a snapshot is the shorter way. */
   private static final int MOST_CHANGES = 30;
 
+  /** By version, the files of snapshots. */
+  private static final String FILES = "versionToRocksDBFiles";
+
   private final RocksDBStateStoreProvider provider;
 
-  private WarmRocksStore(RocksDBStateStoreProvider provider, Configuration conf) {
-    super(provider, conf);
+  private WarmRocksStore(RocksDBStateStoreProvider provider, long expected, Configuration conf) {
+    super(provider, expected, conf);
     this.provider = provider;
   }
 
@@ -71,7 +75,7 @@ final class WarmRocksStore extends WarmStore {
         (Option<StateSchemaProvider>) SparkInternals.get(like, "stateSchemaProvider"),
         settings,
         conf);
-    return new WarmRocksStore(made, conf);
+    return new WarmRocksStore(made, bytes(like.rocksDB()), conf);
   }
 
   /** What an encoder of keys was made from. */
@@ -96,6 +100,21 @@ final class WarmRocksStore extends WarmStore {
   void follow(long version) {
     if (isOld(provider.rocksDB(), version) || !catchUp(version)) {
       provider.getReadStore(version, Option.empty()).release();
+      forgetOlder(provider.rocksDB());
+    }
+  }
+
+  /**
+   * Spark remembers the files of every snapshot that it has loaded until it purges that snapshot,
+   * which the leader does.
+   */
+  @SuppressWarnings("unchecked")
+  private static void forgetOlder(RocksDB db) {
+    long snapshot = snapshot(db);
+    if (SparkInternals.has(db.fileManager(), FILES)) {
+      ((Map<Tuple2<Object, ?>, ?>) SparkInternals.get(db.fileManager(), FILES))
+          .keySet()
+          .removeIf(version -> (long) version._1() < snapshot);
     }
   }
 
@@ -157,11 +176,22 @@ final class WarmRocksStore extends WarmStore {
    * What was followed is in RocksDB's memory before it is in a file. Where Spark was told to bound
    * that memory, for all databases together, it is Spark's to count.
    */
+  private static long bytes(RocksDB db) {
+    long files = size((File) SparkInternals.get(db, "workingDir"));
+    return db.conf().boundedMemoryUsage() ? files : files + db.getMemoryUsage();
+  }
+
   @Override
   long bytes() {
-    RocksDB db = provider.rocksDB();
-    long files = FileUtils.sizeOfDirectory((File) SparkInternals.get(db, "workingDir"));
-    return db.conf().boundedMemoryUsage() ? files : files + db.getMemoryUsage();
+    return bytes(provider.rocksDB());
+  }
+
+  /** Without those that RocksDB removes meanwhile. */
+  private static long size(File file) {
+    File[] inside = file.listFiles();
+    return inside == null
+        ? file.length()
+        : Arrays.stream(inside).mapToLong(WarmRocksStore::size).sum();
   }
 
   @Override

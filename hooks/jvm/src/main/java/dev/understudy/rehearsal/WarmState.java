@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -58,9 +59,6 @@ final class WarmState {
   /** How long after the grant a query may be started that is handed its state. */
   private static final long AWAITED_NANOS = TimeUnit.MINUTES.toNanos(5);
 
-  /** How much of the heap may be taken, where state is on it: a rehearsal takes as much again. */
-  private static final double SHARE_OF_HEAP = 0.2;
-
   /** How often following may fail in a row until it is given up. */
   private static final int FAILURES = 30;
 
@@ -72,10 +70,14 @@ final class WarmState {
   private final long limit;
   private final Map<StateStoreId, WarmStore> stores = new ConcurrentHashMap<>();
   private int failures;
+
+  /** Guards {@link #begun}, and that one run at a time is learned from. */
+  private final Object learning = new Object();
+
   private boolean begun;
 
-  /** Nothing more is loaded. Changed under this object's monitor. */
-  private volatile boolean over;
+  /** Nothing more is loaded. This object's monitor is notified of it. */
+  private final AtomicBoolean over = new AtomicBoolean();
 
   private volatile long quietUntil = System.nanoTime();
   private volatile long awaitedUntil = Long.MAX_VALUE;
@@ -122,33 +124,47 @@ final class WarmState {
   }
 
   /** Follows every store that a run of a rehearsal has loaded. Raises nothing. */
-  synchronized void learn(UUID run) {
+  void learn(UUID run) {
     quietUntil = System.nanoTime();
     awaitedUntil = Long.MAX_VALUE;
-    if (over) {
-      return;
-    }
-    try {
-      for (StateStoreProvider rehearsed : LoadedStores.of(run).values()) {
-        StateStoreId there = rehearsed.stateStoreId();
-        StateStoreId id =
-            new StateStoreId(
-                new Path(root, "state").toString(),
-                there.operatorId(),
-                there.partitionId(),
-                there.storeName());
-        if (!stores.containsKey(id)) {
-          stores.put(id, WarmStores.of(rehearsed, id, conf));
+    synchronized (learning) {
+      try {
+        for (StateStoreProvider rehearsed : LoadedStores.of(run).values()) {
+          if (quiet()) { // a takeover has begun, which is not to be disturbed
+            break;
+          }
+          learn(rehearsed);
         }
+        requireLimits(); // by what the rehearsal's take: nothing is loaded yet
+      } catch (UnsupportedOperationException | IllegalStateException | LinkageError e) {
+        giveUp(e.getMessage());
+      } catch (Exception e) { // IOException too, which Scala does not declare
+        LOG.warn("not all state of {} is kept loaded, until the next rehearsal: {}", root, e);
       }
-    } catch (Exception | LinkageError e) { // IOException too, which Scala does not declare
-      giveUp(e.getMessage());
+      if (!begun && !stores.isEmpty()) {
+        begun = true;
+        Thread thread = new Thread(this::run, "understudy-state");
+        thread.setDaemon(true);
+        thread.start();
+      }
     }
-    if (!begun && !stores.isEmpty()) {
-      begun = true;
-      Thread thread = new Thread(this::run, "understudy-state");
-      thread.setDaemon(true);
-      thread.start();
+  }
+
+  private void learn(StateStoreProvider rehearsed) {
+    StateStoreId there = rehearsed.stateStoreId();
+    StateStoreId id =
+        new StateStoreId(
+            new Path(root, "state").toString(),
+            there.operatorId(),
+            there.partitionId(),
+            there.storeName());
+    if (!stores.containsKey(id)) {
+      WarmStore made = WarmStores.of(rehearsed, id, conf);
+      stores.put(id, made);
+      // those that were there then are handed over or closed, perhaps without this one
+      if (over.get()) {
+        close(List.of(made));
+      }
     }
   }
 
@@ -164,14 +180,15 @@ final class WarmState {
   }
 
   private boolean quiet() {
-    return over || quietUntil - System.nanoTime() > 0;
+    return over.get() || quietUntil - System.nanoTime() > 0;
   }
 
   /** Whether it was not over before. */
-  private synchronized boolean ends() {
-    boolean before = over;
-    over = true;
-    notifyAll();
+  private boolean ends() {
+    boolean before = over.getAndSet(true);
+    synchronized (this) {
+      notifyAll();
+    }
     return !before;
   }
 
@@ -207,18 +224,21 @@ final class WarmState {
   /** Returns whether to go on. */
   private synchronized boolean pauses(long millis) throws InterruptedException {
     long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(millis);
-    while (!over && until - System.nanoTime() > 0) {
+    while (!over.get() && until - System.nanoTime() > 0) {
       wait(1 + TimeUnit.NANOSECONDS.toMillis(until - System.nanoTime()));
     }
     if (awaitedUntil != Long.MAX_VALUE && System.nanoTime() - awaitedUntil > 0) {
       giveUp("the query was not started");
     }
-    return !over;
+    return !over.get();
   }
 
   /** Returns whether the checkpoint is on a local disk. */
   private boolean follow() {
     boolean local = true;
+    if (stores.isEmpty()) {
+      return local;
+    }
     try {
       FileSystem files = CachingCheckpointFileSystem.of(root, conf);
       local = !(files instanceof CachingCheckpointFileSystem);
@@ -227,13 +247,14 @@ final class WarmState {
         Collection<CommittedBatch> there = known(files);
         Parallel.each(
             List.copyOf(stores.values()), PATIENCE_MILLIS, store -> bringUpTo(batch, store, there));
-        requireLimits();
       }
       failures = 0;
     } catch (IOException | RuntimeException | LinkageError e) {
       // the leader may have purged what was to be read; then there is something newer
       if (++failures == FAILURES) {
-        giveUp(e.toString());
+        LOG.warn("the state of {} is not kept loaded until the next rehearsal: {}", root, e);
+        failures = 0;
+        close(stores.values());
       }
     }
     return local;
@@ -264,9 +285,10 @@ final class WarmState {
       try {
         if (before == null || there.contains(before)) {
           store.follow(batch.state());
-          store.measure();
           store.seen = batch;
           done = true;
+          store.measure();
+          requireLimits();
         }
       } finally {
         if (!done) {
@@ -281,21 +303,13 @@ final class WarmState {
   }
 
   private void requireLimits() {
-    List<WarmStore> all =
-        BY_ROOT.values().stream().flatMap(each -> each.stores.values().stream()).toList();
-    long heap = Runtime.getRuntime().maxMemory();
-    if (bytes(all, true) > SHARE_OF_HEAP * heap) {
-      giveUp("state takes more than " + (int) (SHARE_OF_HEAP * 100) + " % of the driver's heap");
-    } else if (bytes(all, true) + bytes(all, false) > limit) {
-      giveUp("state takes more than the " + (limit >> 20) + " MB of --rehearse-state");
+    String reason =
+        StateLimits.exceeded(
+            BY_ROOT.values().stream().flatMap(each -> each.stores.values().stream()).toList(),
+            limit);
+    if (reason != null) {
+      giveUp(reason);
     }
-  }
-
-  private static long bytes(List<WarmStore> stores, boolean onHeap) {
-    return stores.stream()
-        .filter(each -> each.onHeap() == onHeap)
-        .mapToLong(each -> each.measured)
-        .sum();
   }
 
   private void close(Collection<WarmStore> unused) {
@@ -303,6 +317,7 @@ final class WarmState {
       store.lock.lock();
       try {
         store.seen = null;
+        stores.remove(store.id(), store);
         store.close();
       } catch (RuntimeException e) {
         LOG.warn("{}: a store of its state is not closed: {}", root, e.toString());
@@ -310,7 +325,6 @@ final class WarmState {
         store.lock.unlock();
       }
     }
-    stores.clear();
   }
 
   // ---- at the grant

@@ -28,15 +28,16 @@ abstract class WarmStore {
   /** The batch whose state it holds; null before it holds any, and once it may be wrong. */
   volatile CommittedBatch seen;
 
-  /** Bytes that it took when it was last measured. */
+  /** Bytes that it took when it was last measured; before that, what a rehearsal's store takes. */
   volatile long measured;
 
   private boolean closed;
   private final StateStoreProvider provider;
   private final Configuration conf;
 
-  WarmStore(StateStoreProvider provider, Configuration conf) {
+  WarmStore(StateStoreProvider provider, long expected, Configuration conf) {
     this.provider = provider;
+    this.measured = expected;
     this.conf = conf;
   }
 
