@@ -6,11 +6,12 @@ interpreter in the driver, readers in workers, rows as Arrow) is rehearsed with 
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark import RDD, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -87,9 +88,8 @@ class _Simple(DataSource):
 
 def rehearsal(session: SparkSession, settings: Any, scratch: str) -> Any:
     """A rehearsal in the JVM that reads from both, and writes to ``scratch``. The script's session does not know of them."""
-    for_frames = RDD.toDF
-    apart = session.newSession()
-    RDD.toDF = for_frames  # type: ignore[method-assign]  # each session that is made becomes that of all RDDs
+    apart = copy.copy(session)  # one that is made becomes that of `RDD.toDF`, for the script too
+    apart._jsparkSession = session._jsparkSession.newSession()  # noqa: SLF001
     for source in (_Partitioned, _Simple):
         apart.dataSource.register(source)
     first, second = (apart.readStream.format(each.name()).load() for each in (_Partitioned, _Simple))
