@@ -352,15 +352,21 @@ def test_one_claim_serves_all_partitions_of_a_sink(one: Driver, tmp_path: Path) 
     assert len(rows(one.extra["stock"], tmp_path / "out")) == 9
 
 
-def test_what_a_dead_predecessor_left_unfinished_is_not_committed(one: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_a_predecessor_has_not_committed_is_not_committed(one: Driver, tmp_path: Path, frozen: bool) -> None:
+    """Hadoop commits all finished tasks that it finds, and one that was frozen may finish more of them at any time."""
     out = tmp_path / "out"
     seize(out, token(4))
-    finished_task = out / "_temporary" / "0" / "task_202501010000_0000_m_000000"
-    finished_task.mkdir(parents=True)
-    (finished_task / "part-stale").write_text("would be committed")
+    if frozen:
+        write(one, out, "append")
+    for attempt in (0, int(token(4)) % (2**31 - 1)):
+        finished_task = out / "_temporary" / str(attempt) / "task_202501010000_0000_m_000000"
+        finished_task.mkdir(parents=True)
+        (finished_task / "part-stale").write_text("would be committed")
     write(one, out, "append")
     assert not (out / "part-stale").exists()
-    assert rows(one.extra["stock"], out) == ["0", "1", "2"]
+    assert rows(one.extra["stock"], out) == sorted(["0", "1", "2"] * (1 + frozen))
+    assert not (out / "_temporary").exists()
 
 
 def test_executors_hold_no_lease_and_pass(one: Driver, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import uuid
 from collections.abc import Callable
@@ -319,6 +320,20 @@ def test_a_server_that_ignores_a_condition_is_refused_before_anything_is_claimed
     assert left == []
 
 
+@pytest.mark.parametrize("allowed", ["below the checkpoint", "nothing that is not there"])
+def test_credentials_need_to_reach_the_checkpoint_alone(one: Driver, allowed: str) -> None:
+    """S3 answers 403, and not 404, for what is not there where the credentials may not list it."""
+    root = bucket(one, f"narrow-{len(allowed)}")
+
+    def rule(line: str) -> str:
+        looks = re.search("_understudy(/|%2F)probe( |%2F)", line) is not None
+        inside = allowed == "below the checkpoint" and ending(root).rpartition("/")[2] in line
+        return "403" if looks and not inside else "pass"
+
+    one.extra["proxy"].rule = rule
+    assert one.claim(root)["outcome"] == "claimed"
+
+
 def test_conditions_are_tried_once_for_a_bucket_and_not_in_a_takeover(one: Driver) -> None:
     proxy = one.extra["proxy"]
     root = bucket(one, "tried")
@@ -354,13 +369,16 @@ def test_a_server_that_does_not_answer_is_given_the_write_time_out_and_no_second
 
 
 @pytest.mark.parametrize("verb", ["HEAD", "DELETE"])
-def test_what_may_be_done_twice_is_sent_again_when_no_answer_came_in_time(one: Driver, root: str, verb: str) -> None:
-    """A machine that was busy for two seconds cost a driver, which plain Spark would have waited for."""
+@pytest.mark.parametrize("trouble", ["hang", "swallow"])
+def test_what_may_be_done_twice_is_sent_again_when_no_answer_came(
+    one: Driver, root: str, verb: str, trouble: str
+) -> None:
+    """A machine that was busy for two seconds, or a connection that broke, cost a driver, which plain Spark would have kept."""
     proxy = one.extra["proxy"]
     one.claim(root)
     one.write(f"{root}/offsets/0")
     lost = [verb]
-    proxy.rule = lambda line: "hang" if lost and line.startswith(verb) and lost.pop() else "pass"
+    proxy.rule = lambda line: trouble if lost and line.startswith(verb) and lost.pop() else "pass"
     one.manager(f"{root}/offsets").delete(one.path(f"{root}/offsets/0"))
     assert not lost
     assert not stored(one, f"{root}/offsets/0").exists()

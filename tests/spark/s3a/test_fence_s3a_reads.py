@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from typing import Any
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from testkit import s3
 from tests.spark.fence_env import EXISTS, Driver
 from tests.spark.s3a_driver import closes, names
 
@@ -129,6 +131,21 @@ def test_a_description_is_fetched_once_for_all_that_read_it_at_a_start_and_again
         content(one, one.manager(f"{root}/state"), schema)
     one.write(schema, b"second")
     assert content(one, one.manager(f"{root}/state"), schema) == b"second"
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_a_checkpoint_that_a_script_has_removed_is_not_remembered(one: Driver, root: str, claimed: bool) -> None:
+    """With Hadoop's own client or another one, so that the fence sees nothing of it."""
+    schema = f"{root}/state/0/0/_metadata/schema"
+    one.write(schema, b"first")
+    assert one.manager(f"{root}/state").exists(one.path(schema))
+    shutil.rmtree(one.extra["data"] / root.removeprefix(f"s3a://{s3.BUCKET}/"))
+    if claimed:
+        one.claim(root)
+    else:
+        with pytest.raises(Py4JJavaError):
+            content(one, one.manager(f"{root}/state"), schema)
+    assert not one.manager(f"{root}/state").exists(one.path(schema))
 
 
 def test_a_directory_of_state_that_a_rehearsal_has_listed_is_not_made_again(one: Driver, root: str) -> None:

@@ -11,7 +11,7 @@ final class AttachedSession {
 
   /** For executors, which have no session. */
   private static final ObjectStoreClients UNATTACHED =
-      new ObjectStoreClients(DEFAULT_WRITE_TIMEOUT_MILLIS);
+      new ObjectStoreClients(DEFAULT_WRITE_TIMEOUT_MILLIS, false);
 
   private static volatile FenceSession session;
 

@@ -214,6 +214,7 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
       return open(path, known == null ? described(fs.getFileStatus(path)) : known);
     } catch (FileNotFoundException e) {
       if (known == null) {
+        forget(path); // it was thought to exist, perhaps
         throw e;
       }
     } catch (IOException e) {
@@ -235,12 +236,17 @@ public final class CachingCheckpointFileSystem extends FilterFileSystem {
     StartReads.forget(gone);
     entries.remove(gone);
     recent.remove(gone);
-    EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
-    DESCRIPTIONS.keySet().removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
+    forgetBelow(gone);
     synchronized (lists) {
       changes++;
       lists.remove(key(path.getParent()));
     }
+  }
+
+  /** What lasts as long as its directory does: {@code gone} is not what it was. */
+  static void forgetBelow(String gone) {
+    EXISTING.removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
+    DESCRIPTIONS.keySet().removeIf(each -> each.equals(gone) || each.startsWith(gone + "/"));
   }
 
   private FSDataInputStream open(Path path, FileStatus status) throws IOException {

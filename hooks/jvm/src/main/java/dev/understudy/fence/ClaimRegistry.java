@@ -287,9 +287,17 @@ final class ClaimRegistry {
     return key.substring(key.lastIndexOf('/') + 1);
   }
 
-  /** Empty above the top: neither "/" nor "s3a://bucket" has a parent that could be a root. */
+  /**
+   * Empty above the top, which is "s3a://bucket/" in a store, with the slash, as Hadoop names it.
+   * On a disk "/" is no root.
+   */
   private static String parent(String key) {
+    int authority = key.indexOf("://");
+    int top = authority < 0 ? 0 : key.indexOf('/', authority + 3);
     int slash = key.lastIndexOf('/');
-    return slash <= 0 || key.charAt(slash - 1) == '/' ? "" : key.substring(0, slash);
+    if (slash < top || slash == 0 || slash == key.length() - 1) {
+      return "";
+    }
+    return key.substring(0, slash == top ? slash + 1 : slash);
   }
 }

@@ -3,17 +3,12 @@ package dev.understudy.fence;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.Collections;
-import java.util.Set;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 
 /** A checkpoint or sink directory: its claim, and which batch of it is in flight. */
 final class ClaimedDirectory {
-  /** A sink may have a directory per batch. */
-  private static final int CLEARED = 256;
-
   final String key;
   final BatchInFlight inFlight = new BatchInFlight(this::pendingBatch);
   final CommittedBatches committed = new CommittedBatches();
@@ -26,10 +21,8 @@ final class ClaimedDirectory {
   private final FileSystem files;
   private volatile ClaimStore.Standing ours;
   private volatile ClaimStore.Standing prepared;
-  private volatile boolean takenOver;
   private volatile long admitted = -1;
   private volatile long drainedBy = BatchInFlight.NONE;
-  private final Set<String> cleared = Collections.newSetFromMap(BoundedMap.oldestFirst(CLEARED));
 
   private ClaimedDirectory(
       String key, ClaimStore store, boolean remote, FileSystem files, boolean output) {
@@ -107,16 +100,6 @@ final class ClaimedDirectory {
     return remote;
   }
 
-  /**
-   * Whether a predecessor may have left unfinished work in {@code path}: the claim that we replaced
-   * was another token's, and this is the first time we ask.
-   */
-  boolean mayHoldLeftovers(String path) {
-    synchronized (cleared) {
-      return takenOver && cleared.add(path);
-    }
-  }
-
   /** From now on a hold of batches lets this one begin: it drains the query. */
   void drainWith(long batch) {
     drainedBy = batch;
@@ -163,11 +146,10 @@ final class ClaimedDirectory {
     // a repeat of what was never seen to land: its answer was lost, and with it what stood before
     boolean unseen = ours == null || ours.claim().token() != mine.token();
     ours = outcome.standing();
+    if (claimed && !outcome.followed() && remote) {
+      CachingCheckpointFileSystem.forgetBelow(key); // a script has removed it, perhaps
+    }
     if (claimed || unseen) {
-      synchronized (cleared) {
-        takenOver = outcome.followed() || !claimed;
-        cleared.clear();
-      }
       if (!output) {
         inFlight.unknown();
       }

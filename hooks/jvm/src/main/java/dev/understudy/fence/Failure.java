@@ -1,10 +1,13 @@
 package dev.understudy.fence;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.NoRouteToHostException;
+import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
+import javax.net.ssl.SSLException;
 
 /** What a failed request to an object store tells about whether it was done. */
 enum Failure {
@@ -20,12 +23,18 @@ enum Failure {
    * been done, or may be yet.
    */
   UNANSWERED,
-  /** Anything else, as an answer that says no, or a connection that broke. */
+  /**
+   * The connection broke before an answer, as where a store closes one that was idle: it may have
+   * been done.
+   */
+  BROKEN,
+  /** Anything else, as an answer that says no. */
   UNKNOWN;
 
   /** The pure part of every decision to try again. */
   static Failure of(Throwable failure) {
     boolean late = false;
+    boolean broke = false;
     for (Throwable each = failure;
         each != null;
         each = each.getCause() == each ? null : each.getCause()) {
@@ -36,8 +45,20 @@ enum Failure {
       }
       // S3A's exception for a call that took too long is one of these
       late |= each instanceof SocketTimeoutException;
+      broke |= broke(each);
     }
-    return late ? UNANSWERED : of(answered(failure));
+    int status = answered(failure);
+    return late ? UNANSWERED : broke && status == 0 ? BROKEN : of(status);
+  }
+
+  private static boolean broke(Throwable failure) {
+    return failure instanceof SocketException
+        || failure instanceof EOFException
+        || failure instanceof SSLException
+        || failure
+            .getClass()
+            .getSimpleName()
+            .equals("NoHttpResponseException"); // of the SDK's client
   }
 
   /** The HTTP status that the server answered with; 0 if no answer is known. */

@@ -27,7 +27,7 @@ final class FenceSession {
     this.settings = settings;
     this.gate = gate;
     this.log = log;
-    this.clients = new ObjectStoreClients(settings.writeTimeoutMillis());
+    this.clients = new ObjectStoreClients(settings.writeTimeoutMillis(), true);
     this.registry = new ClaimRegistry(clients);
     this.admission = new Admission(settings.identity(), gate, log);
   }

@@ -7,6 +7,7 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
+import org.apache.hadoop.mapreduce.MRJobConfig;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.internal.io.FileNameSpec;
@@ -17,8 +18,8 @@ import org.apache.spark.sql.internal.SQLConf;
  * Batch writes to files, fenced: {@code spark.sql.sources.commitProtocolClass}.
  *
  * <p>Gate and the output's claim are asked where a driver destroys or publishes: before old files
- * are deleted, before the job is set up, and before it is committed or its leftovers are cleared.
- * Seen 5 times in 5 without it: a leader frozen between the Python gate and {@code
+ * are deleted, before the job is set up, and before it is committed or aborted. Seen 5 times in 5
+ * without it: a leader frozen between the Python gate and {@code
  * write.mode("overwrite").parquet(…)} deleted the new leader's files after its thaw.
  *
  * <p>The work is done by the protocol that the user has named, as S3A's for its committers, or else
@@ -49,10 +50,11 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
 
   @Override
   public void setupJob(JobContext context) {
-    admit("setupJob", context.getConfiguration());
-    if (ticket.mayHoldLeftovers()) {
-      clearLeftovers(context.getConfiguration());
-    }
+    Configuration conf = context.getConfiguration();
+    admit("setupJob", conf);
+    ticket
+        .token()
+        .ifPresent(token -> conf.setInt(MRJobConfig.APPLICATION_ATTEMPT_ID, attempt(token)));
     wrapped.setupJob(context);
     ticket.landed("setupJob");
   }
@@ -88,7 +90,8 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
     wrapped.abortJob(context);
   }
 
-  // No reader sees the files of a task before its job is committed.
+  // No reader sees the files of a task before its job is committed, which finds those of its own
+  // token alone.
 
   @Override
   public void setupTask(TaskAttemptContext context) {
@@ -151,12 +154,12 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
   }
 
   /**
-   * A dead predecessor's finished tasks lie where this job's will, and Hadoop commits all that it
-   * finds there.
+   * Where finished tasks lie below {@code _temporary} until their job commits. Hadoop commits all
+   * that it finds there, and without this a predecessor's tasks, dead or still at work, lie in the
+   * same place.
    */
-  private void clearLeftovers(Configuration conf) {
-    Path leftovers = new Path(outputPath, "_temporary");
-    Sneaky.run(() -> leftovers.getFileSystem(conf).delete(leftovers, true));
+  private static int attempt(long token) {
+    return Math.floorMod(token, Integer.MAX_VALUE);
   }
 
   private void admit(String op, Configuration conf) {

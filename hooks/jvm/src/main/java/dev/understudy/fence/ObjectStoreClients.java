@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.AccessDeniedException;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -26,6 +27,7 @@ final class ObjectStoreClients {
   private final Clients writers = new Clients();
   private final Conditions conditions = new Conditions();
   private final long writeTimeoutMillis;
+  private final boolean holdsLease;
 
   /** One client per bucket. */
   private static final class Clients {
@@ -54,14 +56,17 @@ final class ObjectStoreClients {
 
   /**
    * @param writeTimeoutMillis how long one attempt to write may take
+   * @param holdsLease whether that is so for the content of objects, too: what is being sent when a
+   *     lease ends must not land much later. Without it that takes as long as S3A lets it.
    */
-  ObjectStoreClients(long writeTimeoutMillis) {
+  ObjectStoreClients(long writeTimeoutMillis, boolean holdsLease) {
     this.writeTimeoutMillis = writeTimeoutMillis;
+    this.holdsLease = holdsLease;
   }
 
   /** The client that does not retry. */
   FileSystem writer(Path path, Configuration conf) throws IOException {
-    return writers.get(path, uri -> open(uri, conf));
+    return writers.get(path, uri -> open(uri, path, conf));
   }
 
   Conditions conditions() {
@@ -83,7 +88,7 @@ final class ObjectStoreClients {
         });
   }
 
-  private FileSystem open(URI uri, Configuration conf) throws IOException {
+  private FileSystem open(URI uri, Path below, Configuration conf) throws IOException {
     Configuration own = new Configuration(conf);
     set(own, uri, "attempts.maximum", "0");
     set(own, uri, "retry.limit", "0");
@@ -94,27 +99,41 @@ final class ObjectStoreClients {
           "connection.request.timeout",
           "connection.timeout",
           "connection.establish.timeout",
-          "connection.acquisition.timeout",
-          "connection.part.upload.timeout"
+          "connection.acquisition.timeout"
         }) {
       set(own, uri, each, writeTimeoutMillis + "ms");
+    }
+    if (holdsLease) {
+      set(own, uri, "connection.part.upload.timeout", writeTimeoutMillis + "ms");
     }
     readSmallObjects(own, uri);
     // no probes for parents and markers around each create and delete: the fence writes files only
     // where it may
     set(own, uri, "performance.flags", "create,delete,mkdir");
     Duration before = minimumDuration(Duration.ofMillis(Math.min(writeTimeoutMillis, 100)));
+    FileSystem files = FileSystem.newInstance(uri, own);
     try {
-      FileSystem files = FileSystem.newInstance(uri, own);
-      // S3A makes its client at the first request; it must be made while the minimum is lowered
-      Path nothing =
-          new Path(uri.getScheme(), uri.getAuthority(), "/" + Claim.DIRECTORY + "/probe");
-      Retries.reading(() -> files.exists(nothing));
+      // S3A makes its client at the first request; it must be made while the minimum is lowered.
+      // Credentials may be limited to what is asked for.
+      Path nothing = new Path(below, Claim.DIRECTORY + "/probe");
+      Retries.reading(() -> answers(files, nothing));
       return files;
+    } catch (IOException | RuntimeException e) {
+      files.close();
+      throw e;
     } finally {
       if (before != null) {
         minimumDuration(before);
       }
+    }
+  }
+
+  /** A refusal is an answer: the request that needs a right will be told of it. */
+  private static boolean answers(FileSystem files, Path path) throws IOException {
+    try {
+      return files.exists(path);
+    } catch (AccessDeniedException e) {
+      return false;
     }
   }
 

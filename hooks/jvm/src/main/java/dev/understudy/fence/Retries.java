@@ -54,7 +54,9 @@ final class Retries {
     return new Retries(
         failure -> {
           Failure kind = Failure.of(failure);
-          return allow(kind) || kind == Failure.UNANSWERED ? BUSY_NANOS : 0;
+          return allow(kind) || kind == Failure.UNANSWERED || kind == Failure.BROKEN
+              ? BUSY_NANOS
+              : 0;
         },
         Retries::jitteredMillis);
   }

@@ -1,5 +1,6 @@
 package dev.understudy.fence;
 
+import java.util.OptionalLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -50,9 +51,9 @@ record SinkTicket(FenceSession session, ClaimedDirectory root, String path) {
         });
   }
 
-  /** Whether a dead predecessor may have left finished tasks in the directory; true only once. */
-  boolean mayHoldLeftovers() {
-    return session != null && root.mayHoldLeftovers(path);
+  /** That of the write which was let through; none on an executor. */
+  OptionalLong token() {
+    return session == null ? OptionalLong.empty() : OptionalLong.of(root.admittedToken());
   }
 
   void landed(String op) {

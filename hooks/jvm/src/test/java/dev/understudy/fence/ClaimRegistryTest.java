@@ -24,7 +24,7 @@ class ClaimRegistryTest {
   @TempDir java.nio.file.Path directory;
 
   private final Configuration conf = new Configuration();
-  private final ClaimRegistry registry = new ClaimRegistry(new ObjectStoreClients(1_000));
+  private final ClaimRegistry registry = new ClaimRegistry(new ObjectStoreClients(1_000, true));
   private FileSystem files;
 
   @BeforeEach
@@ -59,13 +59,21 @@ class ClaimRegistryTest {
     "/x/_spark_metadata/0, /x",
     "/x/other/file, /x/other",
     "s3a://bucket/x/offsets/0, s3a://bucket/x",
+    "s3a://bucket/offsets/0, s3a://bucket/",
+    "s3a://bucket/state/0/0/1.delta, s3a://bucket/",
   })
   void thePlaceOfAFileSuggestsItsRoot(String file, String root) {
     assertEquals(root, ClaimRegistry.checkpointRoot(file));
   }
 
   @ParameterizedTest
-  @CsvSource({"/t, /t", "/t/a=1/b=2, /t", "/t/a=1/plain, /t/a=1/plain", "s3a://b/t/a=1, s3a://b/t"})
+  @CsvSource({
+    "/t, /t",
+    "/t/a=1/b=2, /t",
+    "/t/a=1/plain, /t/a=1/plain",
+    "s3a://b/t/a=1, s3a://b/t",
+    "s3a://b/a=1/c=2, s3a://b/"
+  })
   void aPartitionBelongsToItsTable(String directory, String root) {
     assertEquals(root, ClaimRegistry.sinkRoot(directory));
   }

@@ -19,7 +19,7 @@ class ClaimedDirectoryTest {
 
   @TempDir Path root;
 
-  private final ObjectStoreClients clients = new ObjectStoreClients(1_000);
+  private final ObjectStoreClients clients = new ObjectStoreClients(1_000, true);
 
   private ClaimedDirectory checkpoint() throws IOException {
     Configuration conf = new Configuration();
@@ -60,20 +60,6 @@ class ClaimedDirectoryTest {
     claimed(mine, claim(7, "me"));
 
     assertFalse(mine.stands(8));
-  }
-
-  @Test
-  void leftoversArePossibleOnceAfterAPredecessorAndNeverAfterAFirstClaim() throws IOException {
-    ClaimedDirectory first = checkpoint();
-    claimed(first, claim(7, "me"));
-    assertFalse(first.mayHoldLeftovers("/t"));
-
-    ClaimedDirectory second = checkpoint();
-    claimed(second, claim(8, "successor"));
-
-    assertTrue(second.mayHoldLeftovers("/t"));
-    assertFalse(second.mayHoldLeftovers("/t"));
-    assertTrue(second.mayHoldLeftovers("/u"));
   }
 
   @Test

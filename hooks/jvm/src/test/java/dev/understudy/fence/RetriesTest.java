@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.net.ConnectException;
@@ -45,7 +46,9 @@ class RetriesTest {
     assertEquals(Failure.NOT_DONE, Failure.of(refusedConnection));
     assertEquals(Failure.NOT_DONE, Failure.of(new UnknownHostException("h")));
     assertEquals(Failure.UNANSWERED, Failure.of(timedOut));
-    assertEquals(Failure.UNKNOWN, Failure.of(broken));
+    assertEquals(Failure.BROKEN, Failure.of(broken));
+    assertEquals(Failure.BROKEN, Failure.of(new IOException(new EOFException())));
+    assertEquals(Failure.UNKNOWN, Failure.of(new IOException("no")));
     IOException refusedInTheEnd = new SocketTimeoutException("late");
     refusedInTheEnd.initCause(new ConnectException("refused"));
     assertEquals(Failure.NOT_DONE, Failure.of(refusedInTheEnd));
@@ -63,8 +66,9 @@ class RetriesTest {
   void whatMayBeDoneTwiceIsSentAgainAlsoAfterALostAnswer() throws IOException {
     Retries.ofRepeatable().pause(refusedConnection);
     Retries.ofRepeatable().pause(timedOut);
+    Retries.ofRepeatable().pause(broken);
 
-    fails(Retries.ofRepeatable(), broken);
+    fails(Retries.ofRepeatable(), new IOException("no"));
   }
 
   @Test
