@@ -118,6 +118,29 @@ def test_os_exit_is_an_end_with_that_code_and_forked_children_have_no_say(tmp_pa
         assert sum(isinstance(message, Ended) for message in rig.said) == 1
 
 
+WITHOUT_STOP = """
+import os
+import understudy
+from pathlib import Path
+from pyspark.sql import SparkSession
+Path("events").mkdir()
+logged = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": Path("events").absolute().as_uri()}
+spark = SparkSession.builder.config(map=logged).getOrCreate()
+with understudy.current().step():
+    spark.range(1).count()
+"""
+
+
+@pytest.mark.parametrize("end", ["", "os._exit(0)"])
+def test_spark_is_told_of_the_end_of_a_script_that_does_not_stop_it(tmp_path: Path, end: str) -> None:
+    with Rig(tmp_path, WITHOUT_STOP + end) as rig:
+        rig.lead()
+        assert rig.wait_for(Ended) == Ended(0, "", asked=True)
+    logs = [each.name for each in (tmp_path / "events").rglob("*") if each.is_file()]
+    assert any(name.startswith(("events", "local")) for name in logs), logs
+    assert not [name for name in logs if name.endswith(".inprogress")]
+
+
 REFUSED_IN_A_THREAD = """
 import threading
 from understudy.errors import ScriptProblem

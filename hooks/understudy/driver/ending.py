@@ -17,10 +17,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 
 from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.error_text import first_line
@@ -39,6 +41,9 @@ LOST = 75
 
 #: Seconds between two looks at what keeps a process whose script's main thread has ended.
 _LOOK = 10.0
+
+#: Seconds that a stop of Spark may take at the end of a script.
+_STOP = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,9 @@ class Ending:
         self._lock = threading.Lock()
         self._exiting = False
         self._sent = threading.Event()
+        self._helper: threading.Thread | None = None  # an interpreter that ends may start none
+        self._stops = threading.Event()
+        self._stopped = threading.Event()
 
     def install(self) -> None:
         atexit.register(self._send_ended)
@@ -103,7 +111,7 @@ class Ending:
         """The script's main thread is through; others may go on, and start queries."""
         self._outcome = outcome
         atexit.register(self._threads_ended)
-        threading.Thread(target=self._report_what_runs, name="ending", daemon=True).start()
+        self._start_helper()
 
     def refuse(self, error: UnderstudyError) -> NoReturn:
         """End at once, from any thread: what cannot get better by another start, and must not be swallowed by the script."""
@@ -111,6 +119,11 @@ class Ending:
         self._outcome = Outcome.of(error)
         self._send_ended()
         self._exit_now(error.exit_code)
+
+    def _start_helper(self) -> None:
+        if self._helper is None:
+            self._helper = threading.Thread(target=self._help, name="ending", daemon=True)
+            self._helper.start()
 
     # The rest runs while the interpreter ends.
 
@@ -146,6 +159,9 @@ class Ending:
             outcome = outcome if refused is None else Outcome.of(refused)
         if self._watched is not None:
             self._watched.checkpoints.report()
+        if outcome.code == 0 and self._helper is not None:
+            self._stops.set()
+            self._stopped.wait(_STOP)
         asked = self._watched is not None and self._watched.gate_client.asked
         self._send(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 
@@ -168,6 +184,12 @@ class Ending:
             )
         return self._outcome
 
+    def _help(self) -> None:
+        self._report_what_runs()
+        self._stops.wait()
+        _stop_spark()
+        self._stopped.set()
+
     def _report_what_runs(self) -> None:
         told = ""
         while not self._sent.wait(_LOOK):
@@ -181,6 +203,7 @@ class Ending:
             if os.getpid() == self._pid and not self._sent.is_set():
                 code = status & 0xFF
                 self._outcome = Outcome(code, "" if code == 0 else f"the script exited with code {code}")
+                self._start_helper()
                 self._threads_ended()
                 self._send_ended()
             stock(status)
@@ -207,6 +230,16 @@ class Ending:
 def failures(queries: Sequence[PendingQuery]) -> list[str]:
     """The queries whose last end was an exception, in words: of those that were started again the last start counts."""
     return [f"query {name}: {line}" for name, line in failed_last(queries).items()]
+
+
+def _stop_spark() -> None:
+    """What the JVM does by itself after a script that ends without ``spark.stop()``: listeners and the event log are told of the
+    application's end, and executors that they may go. Ours ends with this process, at once.
+    """
+    context = SparkContext._active_spark_context  # noqa: SLF001
+    if context is not None:
+        with suppress(Exception):  # it ends one way or the other
+            context.stop()
 
 
 def _ends(gateway: Any) -> bool:
