@@ -15,8 +15,8 @@ BASE_IMAGE ?=
 KEEP ?=
 # The stack of `make up`, `make down` and `make render`: stacks/Pulumi.$(STACK).yaml.
 STACK ?= dev
-# Tests without Spark, a file at a time on two processors; those with Spark take all there is for each of theirs.
-PARALLEL := -n 2 --dist loadfile --ignore=tests/spark
+# Two files of tests at a time. Those with Spark come last: half of their time is waiting, for JVMs to start and for batches.
+PARALLEL := -n 2 --dist loadfile
 # More arguments for pytest, for example: make test ARGS='tests/unit -k token'
 ARGS ?=
 
@@ -85,15 +85,15 @@ demo:
 test:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
 	@tools/jvm.sh check
-	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) && $(PYTHON) -m pytest -m 'not long' tests/spark)
+	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) --ignore=tests/spark && $(PYTHON) -m pytest -m 'not long' $(PARALLEL) tests/spark)
 	@# The tests that depend on the Spark line, in an environment with the other one.
-	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
+	.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
 	@tools/jvm.sh check
-	$(if $(ARGS),$(PYTHON) -m pytest $(ARGS),$(PYTHON) -m pytest $(PARALLEL) && $(PYTHON) -m pytest tests/spark)
-	.venv-4.3/bin/python -m pytest tests/unit/test_spark_patches.py tests/spark -m spark43
+	$(if $(ARGS),$(PYTHON) -m pytest $(ARGS),$(PYTHON) -m pytest $(PARALLEL) --ignore=tests/spark && $(PYTHON) -m pytest $(PARALLEL) tests/spark)
+	.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m spark43
 
 e2e: setup
 	@$(PYTHON) -m e2e $(ARGS)

@@ -44,7 +44,7 @@ def _archive() -> Path:
     archive = _ROOT / "build" / "quick" / f"spark-{pyspark.__version__}-{digest}.jsa"
     if not archive.exists():
         archive.parent.mkdir(parents=True, exist_ok=True)
-        dumped = archive.with_suffix(".part")
+        dumped = archive.with_suffix(f".{os.getpid()}.part")  # two workers may ask at once
         command = [sys.executable, "-m", "tests.spark.quick", str(dumped)]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         subprocess.run(command, cwd=_ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
