@@ -47,3 +47,8 @@ def names(one: Driver, manager: Any, path: str) -> list[str]:
     """Of the files that a checkpoint's manager lists below ``path``."""
     every = one.jvm.org.apache.hadoop.fs.GlobFilter("*")
     return sorted(status.getPath().getName() for status in manager.list(one.path(path), every))
+
+
+def ending(root: str) -> str:
+    """The last name of a directory's, by which requests are told apart."""
+    return root.rsplit("/", 1)[1]

@@ -24,7 +24,6 @@ LONGER_MODULES: dict[str, int] = {}
 LONGER_TESTS: dict[str, int] = {
     "tests/contract/test_filesystem.py": 511,
     "tests/simulation/peers.py": 428,
-    "tests/spark/s3a/test_fence_s3a.py": 450,
     "tests/spark/test_driver_standby.py": 517,
     "tests/unit/election_builders.py": 467,
     "tests/unit/test_claim.py": 451,
