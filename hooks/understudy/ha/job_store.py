@@ -136,13 +136,16 @@ class JobStore:
         return await self._update(token, with_roots)
 
     async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
-        """Count one failure; those older than ``window`` seconds are forgotten.
+        """Count the failure of ``token``, once; those older than ``window`` seconds are forgotten.
 
         Where a reason does not fit into the document any more, the failure is counted without it.
         """
 
         def counted(job: Job, why: str) -> Job:
-            return replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=why)
+            if job.failed == token:  # a token is one start of one driver: the answer to an earlier try was lost
+                return job
+            failures = (*(at for at in job.failures if now - at < window), now)
+            return replace(job, failures=failures, failed=token, reason=why)
 
         try:
             return await self._update(token, lambda job: counted(job, presentable(reason)))
