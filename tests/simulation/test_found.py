@@ -306,3 +306,31 @@ def test_a_job_canceled_while_its_leader_does_not_know_that_it_is_suspended_is_r
         assert not one.holds.broken
 
     world().run(script)
+
+
+@pytest.mark.parametrize(("deadlines", "status"), [(0.6, Status.FINISHED), (100.0, Status.RUNNING)])
+def test_a_script_that_has_ended_is_finished_although_its_pod_is_deleted_before_that_could_be_recorded(
+    deadlines: float, status: Status
+) -> None:
+    """One request failed after SIGTERM, and the successor ran the whole script again. The server answers again after so many renew deadlines;
+    where it stays away, the lock is given back.
+    """
+
+    async def script(one: World) -> None:
+        one.batches = 3
+        pod, driver = await leading(one)
+        pod.lines[0].cut = True
+        await until(one, lambda: not driver.process.alive)
+        await asyncio.sleep(1.0)
+        pod.sigterm()
+        told, renew = one.loop.now, one.settings(1).timings.renew
+        await until(one, lambda: pod.gone or one.loop.now - told > deadlines * renew)
+        pod.lines[0].cut = False
+        await until(one, lambda: pod.gone)
+        assert one.loop.now - told < 2 * renew
+        assert any(event.event == "released" for event in pod.said)
+        assert one.holds.job is not None
+        assert one.holds.job.status is status
+        assert not one.holds.broken
+
+    world().run(script)
