@@ -298,7 +298,7 @@ def test_a_job_canceled_while_its_leader_does_not_know_that_it_is_suspended_is_r
         committed = one.checkpoint.last_token, one.checkpoint.last(COMMITS)
         pod.lines[0].cut = False
         await asyncio.sleep(_LOOK_AT_JOB)
-        assert not driver.open
+        assert not any(each.open for each in pod.drivers)
         await until(one, lambda: pod.gone)
         assert pod.exit_code == 0
         assert (one.checkpoint.last_token, one.checkpoint.last(COMMITS)) == committed
