@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from understudy.addresses import bracketed
+from understudy.errors import SettingsError
 
 #: Options that name several things: what a script names comes on top of what the command line names.
 _LISTS = ("--packages", "--exclude-packages", "--repositories", "--jars", "--py-files", "--files", "--archives")
@@ -138,7 +139,7 @@ def _unescaped(text: str) -> str:
 def all_settings(submit: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """The settings that spark-submit starts with: of its options, above those of ``--properties-file`` or ``spark-defaults.conf``.
 
-    A file that cannot be read is none: spark-submit says so.
+    A file that is not there is none: spark-submit says so. Raises ``SettingsError`` for one that cannot be read.
     """
     home, directory = environ.get("SPARK_HOME"), environ.get("SPARK_CONF_DIR")
     defaults = Path(directory or (f"{home}/conf" if home else ""), "spark-defaults.conf")
@@ -148,9 +149,16 @@ def all_settings(submit: Sequence[str], environ: Mapping[str, str]) -> dict[str,
         files.insert(0, defaults)
     found: dict[str, str] = {}
     for file in files:
-        if file.is_file():
-            found |= properties(file.read_text(encoding="utf-8", errors="replace"))
+        found |= _properties_of(file)
     return found | {key: value for key, value in settings_of(submit).items() if value is not None}
+
+
+def _properties_of(file: Path) -> dict[str, str]:
+    try:
+        return properties(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else {}
+    except OSError as error:
+        what = f"it cannot be read: {error.strerror or error}"
+        raise SettingsError(what, where=str(file), remedy="See who may read it") from error
 
 
 def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str, str]:

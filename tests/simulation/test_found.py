@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
+from tests.simulation.checkpoint import COMMITS
 from tests.simulation.pod import Pod
 from tests.simulation.world import World
 from tests.simulation.written import a_lock_is_restored_whose_holder_is_dead, leading, until, world
@@ -15,11 +18,13 @@ from understudy.election.commands import Grant
 from understudy.election.records import GRANT, GrantEntry
 from understudy.errors import DocumentTooLarge
 from understudy.ha.job import Status
+from understudy.ha.requests import Action, Request
 from understudy.protocol.gate import State
 from understudy.protocol.token import NONE
 from understudy.supervisor.commands import BeginAttempt, Purpose, RecordEnd, RecordFailure, StartStandby
 from understudy.supervisor.driver_end import Failed
 from understudy.supervisor.inputs import CommandDue, DriverExited, Event, RestartDue
+from understudy.supervisor.watchers import _LOOK_AT_JOB, job_changed
 
 
 async def acquired(one: World) -> Pod:
@@ -262,5 +267,70 @@ def test_the_limit_of_a_takeover_does_not_count_while_the_gate_is_closed() -> No
         await asyncio.sleep(600.0)
         assert driver.killed_because == ""
         limit.ends()
+
+    world().run(script)
+
+
+@pytest.mark.parametrize("by_a_look", [False, True])
+def test_a_job_canceled_while_its_leader_does_not_know_that_it_is_suspended_is_run_by_no_driver(
+    by_a_look: bool,
+) -> None:
+    """The answer to SUSPENDED was lost, the job was canceled, and its leader let the driver go on: it wrote for as long as it lived."""
+
+    async def script(one: World) -> None:
+        pod, driver = await leading(one)
+        name = one.settings(1).names.job_document
+
+        def cut(changed: str) -> None:
+            if changed == name and one.holds.job is not None and one.holds.job.status is Status.SUSPENDED:
+                pod.lines[0].cut = True
+
+        one.api.documents.listeners.append(cut)
+        await one.jobs.ask(Request("suspend", Action.SUSPEND, "ann", one.loop.now, 60.0))
+        await until(one, lambda: pod.lines[0].cut)
+        one.api.documents.listeners.remove(cut)
+        assert driver.open, "it is held, and its leader waits for an answer"
+        await one.jobs.ask(Request("cancel", Action.CANCEL, "ann", one.loop.now, 60.0))
+        assert one.holds.job is not None
+        assert one.holds.job.status is Status.CANCELED
+        if by_a_look and pod.replica is not None:  # which comes before its own next try
+            pod.replica._inbox.put_nowait(job_changed(one.holds.job, ""))
+        committed = one.checkpoint.last_token, one.checkpoint.last(COMMITS)
+        pod.lines[0].cut = False
+        await asyncio.sleep(_LOOK_AT_JOB)
+        assert not any(each.open for each in pod.drivers)
+        await until(one, lambda: pod.gone)
+        assert pod.exit_code == 0
+        assert (one.checkpoint.last_token, one.checkpoint.last(COMMITS)) == committed
+        assert any(event.event == "released" for event in pod.said)
+        assert not one.holds.broken
+
+    world().run(script)
+
+
+@pytest.mark.parametrize(("deadlines", "status"), [(0.6, Status.FINISHED), (100.0, Status.RUNNING)])
+def test_a_script_that_has_ended_is_finished_although_its_pod_is_deleted_before_that_could_be_recorded(
+    deadlines: float, status: Status
+) -> None:
+    """One request failed after SIGTERM, and the successor ran the whole script again. The server answers again after so many renew deadlines;
+    where it stays away, the lock is given back.
+    """
+
+    async def script(one: World) -> None:
+        one.batches = 3
+        pod, driver = await leading(one)
+        pod.lines[0].cut = True
+        await until(one, lambda: not driver.process.alive)
+        await asyncio.sleep(1.0)
+        pod.sigterm()
+        told, renew = one.loop.now, one.settings(1).timings.renew
+        await until(one, lambda: pod.gone or one.loop.now - told > deadlines * renew)
+        pod.lines[0].cut = False
+        await until(one, lambda: pod.gone)
+        assert one.loop.now - told < 2 * renew
+        assert any(event.event == "released" for event in pod.said)
+        assert one.holds.job is not None
+        assert one.holds.job.status is status
+        assert not one.holds.broken
 
     world().run(script)

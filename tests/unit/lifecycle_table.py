@@ -175,7 +175,8 @@ def _of_requests() -> Iterator[Event | Outcome]:
     yield from (
         BoundaryRecorded(7, "file:///savepoints/7"),
         BoundaryRecorded(None, reason="the job runs on"),
-        SavepointRecorded("savepoint 7 is rehearsed"),
+        SavepointRecorded("savepoint 7 is rehearsed", Status.RUNNING),
+        SavepointRecorded("the job runs on", Status.CANCELED),
         RequestAnswered(),
         ReplicaLookedFor("other"),
         ReplicaLookedFor(None, "no standby has rehearsed"),

@@ -245,9 +245,26 @@ class TestRunning:
         shown = ensure(tmp_path, "running")
         assert "is RUNNING; nothing was changed" in shown.stdout
 
-    def test_a_suspension_that_is_under_way_is_withdrawn(self, led: JobStore, tmp_path: Path) -> None:
-        done(led.ask(Request("s1", "suspend")))
-        assert "request s1 (suspend) is withdrawn" in ensure(tmp_path, "running").stdout
+    @pytest.mark.parametrize(
+        "asked", [Request("s1", "suspend"), Request("s1", "savepoint", then="suspend")], ids=["suspend", "then-suspend"]
+    )
+    def test_a_suspension_that_is_under_way_is_withdrawn(self, led: JobStore, tmp_path: Path, asked: Request) -> None:
+        done(led.ask(asked))
+        assert f"request s1 ({asked.action}) is withdrawn" in ensure(tmp_path, "running").stdout
+        answer = found(led).requests.answer
+        assert answer is not None
+        assert answer.result == Result.WITHDRAWN
+
+    @pytest.mark.parametrize("action", ["drain", "savepoint", "hand-over", "one-of-a-newer-release"])
+    def test_another_request_that_is_under_way_for_a_running_job_stays(
+        self, led: JobStore, tmp_path: Path, action: str
+    ) -> None:
+        """It was withdrawn each time that the state of a repository was declared again."""
+        done(led.ask(Request("r1", action)))
+        shown = ensure(tmp_path, "running")
+        assert shown.exit_code == 0
+        assert f"request r1 ({action}) stays: it does not suspend the job" in shown.stdout
+        assert found(led).requests.is_under_way("r1")
 
     @pytest.mark.parametrize(("before", "status"), [(drain, "DRAINING"), (cancel, "CANCELED")])
     def test_a_job_that_ends_for_good_is_left_alone(

@@ -15,14 +15,18 @@ from typer.testing import CliRunner
 
 from tests.doubles.epochs import nothing_granted
 from understudy.blobs.filesystem import FilesystemBlobStore
+from understudy.cli import result as command
 from understudy.cli.main import app
+from understudy.cli.where import Where
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import (
+    AccessDenied,
     DocumentUnreadable,
     IdentityConflict,
     JobFailed,
     JobNotBegun,
     JobNotEnded,
+    ServerUnreachable,
     SettingsError,
     UnderstudyError,
 )
@@ -123,6 +127,58 @@ def test_of_a_run_that_begins_while_it_is_waited_for(jobs: JobStore, tmp_path: P
     shown = result(tmp_path, "--run-id", "tuesday", "--wait")
     scheduler.join()
     assert shown.stdout == "run tuesday of job j: FINISHED: the script ended\n", shown.exception
+
+
+def test_a_cluster_id_that_comes_while_it_is_waited_for(tmp_path: Path) -> None:
+    """A scheduler's task may wait before the first replica is up."""
+
+    async def appear() -> None:
+        documents = FilesystemDocumentStore(tmp_path / "c" / "documents", 5.0)
+        await ReplicaStore(documents, "c-replicas").join("j")
+        made = JobStore(documents, "c-j", "j", "job.py")
+        await made.begin_attempt(1, "a", nothing_granted, Generation())
+        await made.end(LEADER, Status.FINISHED, "the script ended", 20.0)
+
+    def later() -> None:
+        time.sleep(0.3)
+        asyncio.run(appear())
+
+    leader = threading.Thread(target=later)
+    leader.start()
+    shown = result(tmp_path, "--cluster-id", "c", "--wait", "--timeout", "30")
+    leader.join()
+    assert (shown.exit_code, "FINISHED" in shown.stdout) == (0, True), shown.exception
+
+
+@pytest.mark.parametrize("words", [("--cluster-id", "c"), ()])
+def test_a_cluster_id_that_does_not_come_is_waited_for_and_no_longer(tmp_path: Path, words: tuple[str, ...]) -> None:
+    began = time.monotonic()
+    shown = result(tmp_path, *words, "--wait", "--timeout", "0.3")
+    assert isinstance(shown.exception, SettingsError)
+    assert shown.exception.exit_code == 2
+    assert 0.3 <= time.monotonic() - began < 10.0
+
+
+@pytest.mark.parametrize(
+    ("error", "tries", "raised"),
+    [(ServerUnreachable("no answer"), 2, type(None)), (AccessDenied("may not get"), 1, AccessDenied)],
+)
+def test_a_server_that_does_not_answer_at_first_is_asked_again_and_a_missing_right_is_told_at_once(
+    jobs: JobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, tries: int, raised: type
+) -> None:
+    asyncio.run(end(jobs, Status.FINISHED, "the script ended"))
+    opened, tried = Where.open, []
+
+    def open_later(self: Where) -> Any:
+        tried.append(self)
+        if len(tried) == 1:
+            raise error
+        return opened(self)
+
+    monkeypatch.setattr(Where, "open", open_later)
+    monkeypatch.setattr(command, "_OPEN_AGAIN", 0.01)
+    shown = result(tmp_path, "--wait")
+    assert (len(tried), type(shown.exception)) == (tries, raised)
 
 
 def test_of_a_run_whose_place_another_one_has_taken(jobs: JobStore, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import replace
+from pathlib import Path
 
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
@@ -16,7 +18,7 @@ from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.protocol.token import Token
-from understudy.supervisor.cluster_status import ClusterStatus, read_cluster_status
+from understudy.supervisor.cluster_status import ClusterStatus, _committed_at, read_cluster_status
 
 CLUSTER = NAME.removesuffix("-lock")
 STALE = Replica("cut-off_1", "leader", True, "live", 4, 1.0, "", "", 1, 7, "cut-off", 1, "boot", 1.0, "10.0.0.1:8080")
@@ -76,3 +78,14 @@ def test_a_standby_that_knows_one_of_four_queries_is_not_shown_as_rehearsed_and_
     assert notes["lacks"].endswith("rehearsed 1 of 4 queries, held at job.py:5")
     assert notes["knows"].endswith("job.py:9")
     assert notes["older"].endswith("job.py:9"), "an older image does not say how many"
+
+
+def test_an_entry_of_a_checkpoint_that_goes_while_it_is_looked_at_is_left_out(tmp_path: Path) -> None:
+    """Spark removes old entries between the listing and the look; the command ended with a traceback."""
+    commits = tmp_path / "commits"
+    commits.mkdir()
+    (commits / "7").touch()
+    os.utime(commits / "7", (1000.0, 1000.0))
+    (commits / "6").symlink_to(tmp_path / "it is gone")
+    assert _committed_at(tmp_path) == [1000.0]
+    assert _committed_at(tmp_path / "none") == []

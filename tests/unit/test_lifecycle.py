@@ -85,6 +85,8 @@ from understudy.supervisor.state import Claiming, Ended, HandingOver, Leading, S
 NO_DRIVER = State(RULES)
 HANDING_OVER = State(RULES, HandingOver(), started=1, last_token=TOKEN)
 STOPPING = State(RULES, Stopping(TOKEN), driver=1, started=1, last_token=TOKEN)
+#: Its script has ended, which is not recorded yet.
+FINISHING = State(RULES, Stopping(TOKEN, NOW + RULES.renew), driver=1, started=1, last_token=TOKEN)
 
 FAILED, REFUSED = Failed("it failed"), Refused(SettingsError("a wrong setting"))
 BEGIN = BeginAttempt(GRANT, 1, TOKEN, Purpose.RESTART)
@@ -180,6 +182,14 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # documents that cannot be reached
     (BETWEEN_DRIVERS, Unreachable(FINISH), "Leading", "Retry"),
     (STOPPING, Unreachable(FINISH), "Stopping", IN_ORDER),
+    (FINISHING, Unreachable(FINISH), "Stopping", "Retry"),
+    (FINISHING, CommandDue(FINISH), "Stopping", "RecordEnd"),
+    (FINISHING, CommandDue(RecordEnd(TOKENS[1], Status.FINISHED, "the script ended")), "Stopping", ""),
+    (FINISHING, CommandDue(RecordFailure(TOKEN, "it failed")), "Stopping", ""),
+    (FINISHING, LeadershipRevoked("lost"), "Stopping", IN_ORDER),
+    (FINISHING, StopRequested("SIGTERM", completed=True), "Stopping", ""),
+    (STOPPING, CommandDue(FINISH), "Stopping", ""),
+    (STOPPING, LeadershipRevoked("lost"), "Stopping", ""),
     (BETWEEN_DRIVERS, CommandDue(FINISH), "Leading", "RecordEnd"),
     (BETWEEN_DRIVERS, CommandDue(RecordFailure(TOKEN, "it failed")), "Leading", "RecordFailure"),
     (BETWEEN_DRIVERS, CommandDue(RecordFailure(TOKENS[1], "it failed")), "Leading", ""),
@@ -230,6 +240,18 @@ def test_a_standby_is_stale_again_once_another_leader_than_the_dead_one_leads() 
     state, _ = step(STANDBY, LeaderDied("first"), NOW)
     assert step(state, StandbyStale(1, DUE, "first"), NOW)[1] == ()
     assert TerminateAndReap() in step(state, StandbyStale(1, DUE, "second"), NOW)[1]
+
+
+def test_a_script_s_end_is_recorded_for_as_long_as_a_release_would_wait_and_then_given_up_in_order() -> None:
+    state, commands = step(LEADING, StopRequested("SIGTERM", completed=True), NOW)
+    assert commands[-1] == FINISH
+    for later in (0.0, RULES.renew / 2, RULES.renew - 0.1):
+        state, commands = step(state, Unreachable(FINISH), NOW + later)
+        assert commands == (Retry(FINISH),)
+        state, commands = step(state, CommandDue(FINISH), NOW + later)
+        assert commands == (FINISH,)
+    _, commands = step(state, Unreachable(FINISH), NOW + RULES.renew)
+    assert " ".join(map(name, commands)) == IN_ORDER
 
 
 # --- what holds for every decision ------------------------------------------------------------------------------------

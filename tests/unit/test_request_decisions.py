@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.lifecycle_table import (
@@ -26,26 +28,35 @@ from understudy.ha.requests import Result
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
+    Exit,
+    LetDriverGo,
     OpenGate,
     Purpose,
+    RecordEnd,
     RecordSuspended,
+    ReleaseLock,
     StartDriver,
     StartLeader,
     StartStandby,
+    StopContending,
+    TerminateAndReap,
 )
 from understudy.supervisor.inputs import (
     AttemptBegun,
     AttemptTooLate,
     CommandDue,
+    DrainingRecorded,
     DriverMessage,
     Event,
     JobChanged,
+    JobEndRecorded,
     LeadershipGranted,
     Outcome,
     ReplicaLookedFor,
     RequestAnswered,
     RequestOverdue,
     RunEnded,
+    SavepointRecorded,
     StandbyStartDue,
     StopRequested,
     SuspensionRecorded,
@@ -53,11 +64,14 @@ from understudy.supervisor.inputs import (
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.state import Claiming, Leading, State, Suspended
 
-SUSPEND, CANCEL, HAND_OVER, UNKNOWN, *_ = REQUESTS
+SUSPEND, CANCEL, HAND_OVER, UNKNOWN, DRAIN, SAVEPOINT, *_ = REQUESTS
 SUSPENDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND), 1, 1, TOKEN, taken_up=SUSPEND.id)
 RECORDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
 HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN, taken_up=HAND_OVER.id)
 IDLE = State(RULES, Suspended(), started=1)
+DRAINS = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), 1, 1, TOKEN, taken_up=DRAIN.id)
+SAVES = State(RULES, Leading(GRANT, TOKEN, request=SAVEPOINT, saves=True), 1, 1, TOKEN, taken_up=SAVEPOINT.id)
+ENDS = "Say TerminateAndReap ClearExecutors RecordEnd"
 
 ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # requests
@@ -85,6 +99,17 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "Suspended",
         "Say NoteLeadershipLost TerminateAndReap ClearExecutors ReleaseLock NoteSuspended Publish",
     ),
+    # it has ended under our token
+    (RECORDING, SuspensionRecorded(Status.CANCELED), "Leading", ENDS),
+    (RECORDING, SuspensionRecorded(Status.FINISHED), "Leading", ENDS),
+    (DRAINS, DrainingRecorded(Status.CANCELED), "Leading", ENDS),
+    (SAVES, SavepointRecorded("the job runs on", Status.CANCELED), "Leading", ENDS),
+    (LEADING, JobChanged(Status.CANCELED, token=TOKEN), "Leading", ENDS),
+    (RECORDING, JobChanged(Status.CANCELED, token=TOKEN), "Leading", ENDS),
+    (SUSPENDING, JobChanged(Status.CANCELED, token=TOKEN), "Leading", ENDS),
+    (BETWEEN_DRIVERS, JobChanged(Status.FINISHED, token=TOKEN), "Leading", ENDS),
+    (LEADING, JobChanged(Status.CANCELED, token=TOKENS[1]), "Leading", ""),
+    (STANDBY, JobChanged(Status.CANCELED, token=TOKEN), "Standby", ""),
     (STANDBY, JobChanged(Status.RUNNING, SUSPEND), "Standby", "ContendNow"),
     (CLAIMING, JobChanged(Status.RUNNING, SUSPEND), "Claiming", ""),
     (SUSPENDING, DriverMessage(1, Held(SUSPEND.id, "")), "Leading", "RecordSuspended"),
@@ -186,3 +211,21 @@ def test_nothing_starts_while_the_job_is_suspended() -> None:
             assert not any(
                 isinstance(each, StartDriver | StartLeader | OpenGate | StartStandby) for each in commands
             ), given
+
+
+def test_a_leader_whose_job_was_canceled_behind_its_back_ends_its_driver_gives_the_lock_back_and_exits() -> None:
+    """Its own SUSPENDED had landed unanswered, so the job was canceled as one without a leader."""
+    canceled = replace(JOB, status=Status.CANCELED)
+    state, commands = step(RECORDING, SuspensionRecorded(Status.CANCELED), NOW)
+    assert state.driver is None
+    assert commands[-1] == RecordEnd(TOKEN, Status.CANCELED, "the job is CANCELED")
+    _, commands = step(state, JobEndRecorded(canceled), NOW)
+    assert commands == (StopContending(), TerminateAndReap(), ReleaseLock(None), Exit(canceled))
+
+
+def test_no_driver_is_let_go_on_where_the_job_has_ended() -> None:
+    for before, given, after, commands in transitions():
+        ended = isinstance(given, SuspensionRecorded | DrainingRecorded | SavepointRecorded) and given.status.terminal
+        if ended and isinstance(before.leadership, Leading):
+            assert LetDriverGo() not in commands, given
+            assert after.driver is None, given

@@ -82,7 +82,7 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (HOLDING, DriverMessage(1, DONE), "Leading", ""),
     (STAYS, DriverMessage(1, replace(DONE, request=THEN_SUSPEND.id)), "Leading", "RecordSavepoint"),
     (STAYS, DriverMessage(1, replace(FAILED, request=THEN_SUSPEND.id)), "Leading", "LetDriverGo RecordSavepoint"),
-    (SAVING, SavepointRecorded("it is rehearsed"), "Leading", "Say"),
+    (SAVING, SavepointRecorded("it is rehearsed", Status.RUNNING), "Leading", "Say"),
     (SUSPENDING, SuspensionRecorded(Status.RUNNING), "Leading", "Say LetDriverGo"),
     (SAVING, JobChanged(Status.RUNNING), "Leading", "Say LetDriverGo"),
     (
@@ -103,7 +103,7 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (SAVES_FIRST, JobChanged(Status.RUNNING), "Leading", "Say LetDriverGo"),
     (SAVES_FIRST, DriverMessage(1, replace(DONE, request=SAVED_FIRST.id)), "Leading", "RecordSavepoint"),
     (SAVES_FIRST, DriverMessage(1, replace(FAILED, request=SAVED_FIRST.id)), "Leading", "LetDriverGo RecordSavepoint"),
-    (SAVES_FIRST, SavepointRecorded("there is no savepoint"), "Leading", "Say"),
+    (SAVES_FIRST, SavepointRecorded("there is no savepoint", Status.RUNNING), "Leading", "Say"),
     (SAVED_AND_DRAINS, DrainingRecorded(Status.DRAINING, ROOTS), "Leading", "Say DrainDriver"),
     (SAVED_AND_DRAINS, DrainingRecorded(Status.RUNNING), "Leading", "Say LetDriverGo"),
     (SAVED_AND_DRAINS, JobChanged(Status.RUNNING), "Leading", ""),

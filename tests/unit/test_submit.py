@@ -90,6 +90,21 @@ def test_settings_of_files_count_below_those_of_options(tmp_path: Path) -> None:
     assert all_settings((), {}) == {}
 
 
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "mine.conf"])
+def test_a_file_of_settings_that_cannot_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(file: Path, **_: object) -> str:
+        raise PermissionError(13, "Permission denied", str(file))
+
+    (tmp_path / name).write_text("spark.a b\n")
+    monkeypatch.setattr(Path, "read_text", refuse)
+    options = ("--properties-file", str(tmp_path / name)) if name == "mine.conf" else ()
+    with pytest.raises(SettingsError) as refused:
+        all_settings(options, {"SPARK_CONF_DIR": str(tmp_path)})
+    assert str(refused.value) == f"{tmp_path / name}: it cannot be read: Permission denied. See who may read it"
+
+
 def test_the_deploy_mode_is_looked_for_where_spark_submit_looks(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     home = {"SPARK_HOME": str(tmp_path)}

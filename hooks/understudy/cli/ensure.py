@@ -45,7 +45,7 @@ def ensure(
     machine --ha-dir has to be there: a replica makes it; with --ha zookeeper or s3, give --cluster-id and --job-id). A job that has FAILED is left
     alone: nothing of it runs.
 
-    running: as understudy resume --wait, for a job that is SUSPENDED or has FAILED, or that is being suspended.
+    running: as understudy resume --wait, for a job that is SUSPENDED or has FAILED, or that is being suspended. Any other request under way stays.
 
     A job that is DRAINING, has FINISHED or was CANCELED ends, or has ended, for good. It is left alone, and that is no error.
 
@@ -73,7 +73,7 @@ async def _ensure(where: Where, job_id: str, state: Declared, timeout: float) ->
         if state is Declared.RUNNING:
             if not led and (job is None or job.status.value != "SUSPENDED"):
                 return job_of.here, "has not begun; its replicas begin it as soon as one of them leads"
-            return await let_go_on(job_of, Wished(within=timeout))
+            return await let_go_on(job_of, Wished(within=timeout, only_suspensions=True))
         if not led:
             job = await job_of.jobs.begin_suspended()
             if job.token == NONE:

@@ -30,7 +30,7 @@ from understudy.cli import (
     submit,
 )
 from understudy.cli.options import PanelledCommand
-from understudy.errors import UnderstudyError
+from understudy.errors import InternalError, LeadershipLost, UnderstudyError
 from understudy.redaction import presentable
 
 app = typer.Typer(
@@ -86,8 +86,26 @@ def main() -> None:
         with suppress(OSError):  # on a full disk the exit code still gives the reason
             sys.stderr.write(f"understudy: {presentable(str(error))}\n")
         _end(error.exit_code)
+    except (Exception, LeadershipLost) as error:  # noqa: BLE001 - else the code would be 1, which says that the job has FAILED
+        _end(_tell_of_defect(error))
     except SystemExit as ended:
         _end(ended.code)
+
+
+def _tell_of_defect(error: BaseException) -> int:
+    """Prints where it happened, then the one line, last as that of every error. Returns the exit code."""
+    import traceback
+
+    told = InternalError(
+        f"{type(error).__name__}: {' '.join(str(error).split())}",
+        where=" ".join(sys.argv[1:2]) or "understudy",
+        remedy="This is a defect, or the machine lacks memory or disk; report it with the lines above",
+    )
+    with suppress(OSError):
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            sys.stderr.write(f"{presentable(line)}\n")
+        sys.stderr.write(f"understudy: {presentable(str(told))}\n")
+    return told.exit_code
 
 
 def _end(code: str | int | None) -> NoReturn:

@@ -6,15 +6,23 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from understudy.cli.job_of import LOOK, JobOf, check_timeout
-from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, Where
-from understudy.errors import DocumentError, IdentityConflict, JobFailed, JobNotBegun, JobNotEnded, SettingsError
+from understudy.cli.where import ClusterId, Context, Ha, HaAddress, HaDir, Namespace, NoCluster, Stores, Where
+from understudy.errors import (
+    AccessDenied,
+    DocumentError,
+    IdentityConflict,
+    JobFailed,
+    JobNotBegun,
+    JobNotEnded,
+    SettingsError,
+)
 
 if TYPE_CHECKING:
     from understudy.ha.job import Job
@@ -25,6 +33,8 @@ class UnknownRun(SettingsError):
     """A run that may begin yet."""
 
 
+#: Seconds between two tries to reach the documents.
+_OPEN_AGAIN = 1.0
 #: What may be otherwise at the next look.
 _MAY_COME = (DocumentError, JobNotBegun, JobNotEnded, UnknownRun)
 
@@ -106,8 +116,25 @@ async def _documented(where: Where, run: str, seconds: float) -> Outcome:
         job_of = await JobOf.cluster(stores, "tell the result of")
         return _outcome(job_of.known, run, job_of.here)
 
-    async with where.open() as stores:
-        return await _within(seconds, look)
+    until = time.monotonic() + seconds
+    async with AsyncExitStack() as held:
+        stores = await _opened(where, held, until)
+        return await _within(max(0.0, until - time.monotonic()), look)
+
+
+async def _opened(where: Where, held: AsyncExitStack, until: float) -> Stores:
+    """A scheduler may wait before the first replica has begun, and a server may be away for a while. Raises what the last try raised."""
+    import asyncio
+
+    while True:
+        try:
+            return await held.enter_async_context(where.open())
+        except AccessDenied:
+            raise  # a right does not come by itself
+        except (NoCluster, DocumentError):
+            if time.monotonic() >= until:
+                raise
+        await asyncio.sleep(min(_OPEN_AGAIN, max(0.0, until - time.monotonic())))
 
 
 def _outcome(job: Job | None, run: str, here: str) -> Outcome:

@@ -71,10 +71,13 @@ def resume(
 
 @dataclass(frozen=True, slots=True)
 class Wished:
-    """``accepted``: roots; ``within``: seconds in which a batch is to be committed, ``None`` where that is not waited for."""
+    """``accepted``: roots; ``within``: seconds in which a batch is to be committed, ``None`` where that is not waited for. ``only_suspensions``: no
+    other request is withdrawn.
+    """
 
     accepted: tuple[str, ...] = ()
     within: float | None = None
+    only_suspensions: bool = False
 
 
 def _recorded(accepted: tuple[str, ...], recorded: tuple[str, ...], job: str) -> tuple[str, ...]:
@@ -107,15 +110,15 @@ async def let_go_on(job_of: JobOf, wished: Wished) -> tuple[str, str]:
     known = job_of.known
     recorded = sorted({*known.roots, *(each.root for each in known.checkpoints.known)}) if known is not None else ()
     roots = _recorded(wished.accepted, tuple(recorded), job_of.here)
-    found = await job_of.jobs.resume(roots, time.time())
+    found = await job_of.jobs.resume(roots, time.time(), only_suspensions=wished.only_suspensions)
     job = job_of.here + (f" (run {found.runs.run})" if found.runs.run else "")
-    said = f"takes {', '.join(roots)} as it is now" if roots else _said(job, found)
+    said = f"takes {', '.join(roots)} as it is now" if roots else _said(job, found, wished)
     if wished.within is not None and found.status.value in _GOES_ON:
         said = f"{said}; {await _runs_again(job_of, found.token, wished.within)}"
     return job, said
 
 
-def _said(job: str, found: Job) -> str:
+def _said(job: str, found: Job, wished: Wished) -> str:
     """What has come of it. ``found``: the job before. Raises ``SettingsError`` for one that has ended for good."""
     from understudy.ha.job import Status
     from understudy.ha.requests import Action
@@ -128,6 +131,8 @@ def _said(job: str, found: Job) -> str:
             what = (
                 "stays: a job that is being drained ends; understudy cancel ends it at once, with rows that stay back"
             )
+        elif wished.only_suspensions and not asked.suspends:
+            what = "stays: it does not suspend the job"
         return f"is {found.status}; request {asked.id} ({asked.action}) {what}"
     but = "" if found.requests.paused is None else "; it is paused, so understudy unpause has to come first"
     match found.status:

@@ -66,7 +66,7 @@ class Job:
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
     the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
-    that has led. ``runs``, ``requests``, ``checkpoints``, ``savepoints``, ``components`` and ``submissions`` stand in entries of their own, too: older
+    that has led. ``failed`` is the token of the last failure that was counted; where an older image has dropped that, it counts once more at worst. ``runs``, ``requests``, ``checkpoints``, ``savepoints``, ``components`` and ``submissions`` stand in entries of their own, too: older
     replicas drop fields they do not know.
     """
 
@@ -81,6 +81,7 @@ class Job:
     committed_at: float = 0.0
     reason: str = ""
     generation: Generation = field(default_factory=Generation)
+    failed: Token = NONE
     claimed: ClaimedRoots = field(default_factory=ClaimedRoots)
     runs: Runs = field(default_factory=Runs)
     requests: Requests = field(default_factory=Requests)
@@ -173,6 +174,7 @@ class Job:
             "committed_at": self.committed_at,
             "reason": self.reason,
             "generation": self.generation.body(),
+            "failed": int(self.failed),
         }
 
     @classmethod
@@ -254,6 +256,7 @@ def _from_body(body: Mapping[str, object]) -> Job:
         committed_at=float(str(of("committed_at"))),
         reason=str(of("reason")),
         generation=_generation(of("generation")),
+        failed=Token.from_int(int(str(body.get("failed", 0)))),
     )
 
 

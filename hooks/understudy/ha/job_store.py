@@ -136,13 +136,16 @@ class JobStore:
         return await self._update(token, with_roots)
 
     async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
-        """Count one failure; those older than ``window`` seconds are forgotten.
+        """Count the failure of ``token``, once; those older than ``window`` seconds are forgotten.
 
         Where a reason does not fit into the document any more, the failure is counted without it.
         """
 
         def counted(job: Job, why: str) -> Job:
-            return replace(job, failures=(*(at for at in job.failures if now - at < window), now), reason=why)
+            if job.failed == token:  # a token is one start of one driver: the answer to an earlier try was lost
+                return job
+            failures = (*(at for at in job.failures if now - at < window), now)
+            return replace(job, failures=failures, failed=token, reason=why)
 
         try:
             return await self._update(token, lambda job: counted(job, presentable(reason)))
@@ -320,12 +323,12 @@ class JobStore:
 
         return await self._update(HIGHEST, recalled, _never_granted)
 
-    async def resume(self, accepted: Collection[str] = (), now: float = 0.0) -> Job:
+    async def resume(self, accepted: Collection[str] = (), now: float = 0.0, *, only_suspensions: bool = False) -> Job:
         """Let a job that has FAILED or is SUSPENDED run again, under higher tokens, with its failures forgotten.
 
         Roots that are ``accepted`` are forgotten: the next leader claims as new what stands there now, if anything does. A request
-        under way is withdrawn at ``now`` (s since 1970), but not one to cancel the job, and none that is DRAINING. A job that has FAILED
-        while it was being drained is DRAINING again.
+        under way is withdrawn at ``now`` (s since 1970), but not one to cancel the job, and none that is DRAINING; with ``only_suspensions``
+        only one to suspend it. A job that has FAILED while it was being drained is DRAINING again.
 
         Returns the job as it was found. Not a leader's call: such a job has no leader. Raises ``DocumentEmptied`` where a job's record
         is gone.
@@ -337,9 +340,8 @@ class JobStore:
             claimed = job.claimed.without(accepted)
             left = job.checkpoints.without(accepted)
             kept = replace(job, claimed=claimed, roots=claimed.all, checkpoints=left) if accepted else job
-            asked = job.requests.under_way
-            if asked is not None and asked.action != Action.CANCEL and job.status is not Status.DRAINING:
-                kept = replace(kept, requests=job.requests.answered(Result.WITHDRAWN, "withdrawn by resume", now))
+            if job.status is not Status.DRAINING:
+                kept = replace(kept, requests=job.requests.withdrawn(now, only_suspensions=only_suspensions))
             if job.status not in {Status.FAILED, Status.SUSPENDED}:
                 return kept
             drains = job.status is Status.FAILED and job.checkpoints.draining

@@ -64,6 +64,11 @@ class Request:
     then: str = ""
     savepoint: bool = False
 
+    @property
+    def suspends(self) -> bool:
+        """Whether the job is SUSPENDED once it is carried out."""
+        return Action.SUSPEND in {self.action, self.then}
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -101,6 +106,13 @@ class Requests:
         """The request under way has come to its end; unchanged where there is none."""
         request = self.under_way
         return self if request is None else replace(self, answer=Answer(request.id, result.value, now, text))
+
+    def withdrawn(self, now: float, *, only_suspensions: bool = False) -> Self:
+        """Without the request under way; one to cancel the job stays, and with ``only_suspensions`` each that leaves it RUNNING."""
+        request = self.under_way
+        if request is None or request.action == Action.CANCEL or (only_suspensions and not request.suspends):
+            return self
+        return self.answered(Result.WITHDRAWN, "withdrawn by resume", now)
 
     def is_under_way(self, request: str) -> bool:
         return self.under_way is not None and self.under_way.id == request

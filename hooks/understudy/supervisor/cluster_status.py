@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -235,13 +236,21 @@ async def _job(documents: DocumentStore, cluster: str, job: str | None) -> Job |
 
 
 def _newest_commit_age(job: Job | None) -> float | None:
-    newest = [
-        entry.stat().st_mtime
-        for root in (job.roots if job is not None else ())
-        if root.startswith(("/", "file:"))
-        for entry in Path(root.removeprefix("file:")).glob("commits/*")
-        if entry.name.isdigit()
-    ]
+    newest = []
+    for root in job.roots if job is not None else ():
+        if root.startswith(("/", "file:")):
+            newest += _committed_at(Path(root.removeprefix("file:")))
     if not newest and job is not None and job.committed_at:
         newest = [job.committed_at]
     return time.time() - max(newest) if newest else None
+
+
+def _committed_at(root: Path) -> list[float]:
+    """When each of its batches was committed. Spark removes old entries meanwhile, and new ones come under a temporary name."""
+    found = []
+    with suppress(OSError):
+        for entry in root.glob("commits/*"):
+            with suppress(OSError):
+                if entry.name.isdigit():
+                    found.append(entry.stat().st_mtime)
+    return found

@@ -14,7 +14,6 @@ from understudy.ha.requests import Action, Request, Result
 from understudy.protocol.messages import Drained, Held
 from understudy.supervisor.commands import (
     AnswerRequest,
-    ClearExecutors,
     Command,
     Decision,
     DrainDriver,
@@ -26,6 +25,7 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.driver_death import driver_died
 from understudy.supervisor.inputs import DrainingRecorded
+from understudy.supervisor.job_end import clear_all, ended_already
 from understudy.supervisor.savepoint_decisions import held_to_save, saves_first
 from understudy.supervisor.state import Leading, State
 
@@ -48,6 +48,8 @@ def draining_recorded(state: State, recorded: DrainingRecorded) -> Decision:
         case DrainingRecorded(Status.DRAINING, roots), Leading(request=Request(id=request), drains=True):
             said = Say("draining", f"{len(roots)} queries with a watermark let out what they keep back")
             return state, (said, DrainDriver(request, roots))
+        case DrainingRecorded(status), Leading(_, token) if status.terminal:
+            return ended_already(state, token, status)
         case DrainingRecorded(), Leading(drains=True) as leads:
             on = state.now(leads.free())
             return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
@@ -72,7 +74,6 @@ def drained(state: State, said: Drained) -> Decision:
             gone = replace(state, driver=None)
             if said.problem:
                 return gone, (TerminateAndReap(), *driver_died(token, said.problem))
-            clear = (ClearExecutors(own=True),) if state.rules.clears_executors else ()
-            return gone, (TerminateAndReap(), *clear, RecordEnd(token, Status.FINISHED, "drained"))
+            return gone, (TerminateAndReap(), *clear_all(state), RecordEnd(token, Status.FINISHED, "drained"))
         case _:
             return state, ()

@@ -222,7 +222,7 @@ class JobEndRecorded:
 
 @dataclass(frozen=True, slots=True)
 class SuspensionRecorded:
-    """``status``: SUSPENDED, unless the request was withdrawn meanwhile. ``warm``: as ``Job.warm``."""
+    """``status``: SUSPENDED, unless the request was withdrawn meanwhile, or the job has ended. ``warm``: as ``Job.warm``."""
 
     status: Status
     warm: bool = False
@@ -230,7 +230,7 @@ class SuspensionRecorded:
 
 @dataclass(frozen=True, slots=True)
 class DrainingRecorded:
-    """``status``: DRAINING, unless the request was withdrawn meanwhile. ``roots``: as ``Job.draining``."""
+    """``status``: DRAINING, unless the request was withdrawn meanwhile, or the job has ended. ``roots``: as ``Job.draining``."""
 
     status: Status
     roots: tuple[str, ...] = ()
@@ -247,9 +247,10 @@ class BoundaryRecorded:
 
 @dataclass(frozen=True, slots=True)
 class SavepointRecorded:
-    """A savepoint's request is answered; ``text``: how."""
+    """A savepoint's request is answered; ``text``: how. ``status`` of the job."""
 
     text: str
+    status: Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,15 @@ from understudy.supervisor.commands import (
     Exit,
     Fail,
     FindSuccessor,
-    HandOverAndExit,
     NoteLeadershipLost,
     OpenGate,
     Publish,
     Purpose,
-    QuiesceDriver,
     ReclaimRoots,
     RecordEnd,
     ReleaseLock,
-    Retry,
     Say,
     ScheduleRestart,
-    SeekSuccessor,
     StartLeader,
     StartStandby,
     StopContending,
@@ -85,7 +81,7 @@ from understudy.supervisor.inputs import (
     TokenOvertaken,
     Unreachable,
 )
-from understudy.supervisor.pending_commands import still_wanted
+from understudy.supervisor.pending_commands import end_in_order, of_documents
 from understudy.supervisor.request_decisions import of_requests, suspended, take_up
 from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
@@ -107,9 +103,8 @@ _OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
     """The next state, and what to do, in that order. ``now`` in seconds since 1970, as failures of a job are recorded."""
-    ending = isinstance(state.leadership, Stopping) and isinstance(given, Event)
-    if ending or isinstance(state.leadership, Ended):
-        return state, ()  # only what its last commands have come to still counts
+    if _too_late(state, given):
+        return state, ()
     match given:
         case LeadershipGranted() | LeadershipRevoked() | LeaderDied() | LockRaised() | LockReleased():
             return _of_the_lock(state, given)
@@ -134,11 +129,22 @@ def step(state: State, given: Event | Outcome, now: float) -> Decision:
         case RequestAnswered():
             return state, ()
         case RunEnded() | ConflictingWorkload() | ConflictingRun() | StopRequested():
-            return _of_an_end(state, given)
+            return _of_an_end(state, given, now)
         case CommandDue() | Unreachable():
-            return _of_documents(state, given)
+            return of_documents(state, given, now)
         case _:
             assert_never(given)
+
+
+def _too_late(state: State, given: Event | Outcome) -> bool:
+    """Whether only what the last commands have come to still counts."""
+    match state.leadership:
+        case Stopping(until=float()) if isinstance(given, CommandDue | LeadershipRevoked):
+            return False  # the end of its script is not recorded yet
+        case Stopping():
+            return isinstance(given, Event)
+        case leadership:
+            return isinstance(leadership, Ended)
 
 
 # --- the lock ---------------------------------------------------------------------------------------------------------
@@ -158,6 +164,8 @@ def _of_the_lock(
             return _step_down(state, token, reason)
         case LeadershipRevoked(), Claiming():
             return _stand_by_again(state)
+        case LeadershipRevoked(), Stopping(token):
+            return state, end_in_order(token)
         case LeaderDied(holder), Standby():
             return state.now(Standby(holder)), ()
         case LockRaised(int(epoch)), Leading(grant, token):
@@ -292,7 +300,7 @@ def _of_the_job(
             # Perhaps by an attempt of our own, whose answer was lost: then the lock is still ours, and must not stay so without a leader.
             return _step_down(state, token, reason, ReleaseLock(None))
         case TokenOvertaken(), Stopping(token):
-            return state, _end_in_order(token)
+            return state, end_in_order(token)
         case _:
             return state, ()
 
@@ -326,34 +334,32 @@ def _after_failure(
 # --- ends -------------------------------------------------------------------------------------------------------------
 
 
-def _of_an_end(state: State, given: RunEnded | ConflictingWorkload | ConflictingRun | StopRequested) -> Decision:
+def _of_an_end(
+    state: State, given: RunEnded | ConflictingWorkload | ConflictingRun | StopRequested, now: float
+) -> Decision:
     match given:
         case RunEnded(job):
             return state.now(Ended()), (Exit(job),)
         case StopRequested():
-            return _stop(state, given)
+            return _stop(state, given, now)
         case _:
             return _conflict(state, given)
 
 
-def _stop(state: State, asked: StopRequested) -> Decision:
+def _stop(state: State, asked: StopRequested, now: float) -> Decision:
     """Finish or abandon the batch, release to a rehearsed standby, and end. From here on this process never contends."""
+    until = None
     token = token_of(state.leadership)
     said = Say("stopping", f"told to by {asked.why}", {"epoch": None if token is None else token.epoch})
     end: tuple[Command, ...]
     drains = isinstance(state.leadership, Leading) and state.leadership.drains
     if asked.completed and token is not None and not drains:  # a successor would run the whole script again
-        end = (RecordEnd(token, Status.FINISHED, "the script ended"),)
+        end, until = (RecordEnd(token, Status.FINISHED, "the script ended"),), now + state.rules.renew
     elif token is not None or asked.holds_lock:
-        end = _end_in_order(token)
+        end = end_in_order(token)
     else:
         end = (EndByHandler(), Exit())
-    return state.now(Stopping(token)), (said, *end)
-
-
-def _end_in_order(token: Token | None) -> tuple[Command, ...]:
-    suspend = () if token is None else (QuiesceDriver(),)
-    return (SeekSuccessor(), *suspend, EndByHandler(), HandOverAndExit())
+    return state.now(Stopping(token, until)), (said, *end)
 
 
 def _conflict(state: State, met: ConflictingWorkload | ConflictingRun) -> Decision:
@@ -375,23 +381,3 @@ def _conflict(state: State, met: ConflictingWorkload | ConflictingRun) -> Decisi
         case _:
             assert_never(met)
     return state.now(Ended()), (Fail(error),)
-
-
-# --- documents that cannot be reached ---------------------------------------------------------------------------------
-
-
-def _of_documents(state: State, given: CommandDue | Unreachable) -> Decision:
-    """Nothing is decided while documents cannot be reached; meanwhile the gate's deadlines and the kill timer hold."""
-    match given, state.leadership:
-        case Unreachable(), Stopping(token):
-            return state, _end_in_order(token)
-        case Unreachable(command), _:
-            return state, (Retry(command),)
-        case CommandDue(AnswerRequest() as command), Leading(_, token):
-            return state, (
-                replace(command, token=token),
-            )  # a restart has raised the token; the request's id still holds
-        case CommandDue(command), leadership if still_wanted(leadership, command):
-            return state, (command,)
-        case _:
-            return state, ()

@@ -14,7 +14,6 @@ from understudy.ha.requests import Action, Request, Result
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
-    ClearExecutors,
     Command,
     ContendNow,
     Decision,
@@ -45,6 +44,7 @@ from understudy.supervisor.inputs import (
     SavepointRecorded,
     SuspensionRecorded,
 )
+from understudy.supervisor.job_end import clear_all, ended_already
 from understudy.supervisor.savepoint_decisions import (
     asked_to_save,
     boundary_recorded,
@@ -114,6 +114,8 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
             return state.now(Standby()), (said, NoteResumed(), Publish(), ContendNow(), StartStandby())
         case JobChanged(Status.RUNNING), Standby():
             return state, (ContendNow(),)
+        case JobChanged(status, token=token), Leading(_, ours) if token == ours and status.terminal:
+            return ended_already(state, ours, status)
         case JobChanged(Status.SUSPENDED, token=token), Leading(_, ours) if token == ours:
             # its write has landed, and only its answer was lost
             return _suspension_recorded(state, SuspensionRecorded(Status.SUSPENDED, seen.warm))
@@ -144,8 +146,11 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
     match recorded, state.leadership:
         case SuspensionRecorded(Status.SUSPENDED, warm), Leading(_, token):
             said = Say("suspended", "the job is SUSPENDED; understudy resume lets it go on", {"epoch": token.epoch})
-            down, commands = suspended(state, *_clear(state), ReleaseLock(None), warm=warm)
+            down, commands = suspended(state, *clear_all(state), ReleaseLock(None), warm=warm)
             return down, (said, NoteLeadershipLost(), *commands)
+        case SuspensionRecorded(status), Leading(_, token) if status.terminal:
+            # The write had landed, its answer was lost, and a job that is SUSPENDED may be canceled by anyone.
+            return ended_already(state, token, status)
         case SuspensionRecorded(), Leading(writes=False, drains=False):
             # Nothing was opened for it. Whether this replica may lead is for the next acquire to find out.
             down, commands = suspended(state, ReleaseLock(None), warm=True)
@@ -193,7 +198,7 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
     match request.action:
         case Action.CANCEL:
             end = RecordEnd(token, Status.CANCELED, f"canceled by {request.by}")
-            return replace(state, driver=None), (said, TerminateAndReap(), *_clear(state), end)
+            return replace(state, driver=None), (said, TerminateAndReap(), *clear_all(state), end)
         case Action.SAVEPOINT if writes:
             return asked_to_save(state, leads, request, said)
         case Action.SUSPEND | Action.DRAIN if writes:
@@ -241,7 +246,3 @@ def _failed(state: State, why: str) -> Decision:
 
 def _without_request(state: State) -> State:
     return state.now(state.leadership.free()) if isinstance(state.leadership, Leading) else state
-
-
-def _clear(state: State) -> tuple[Command, ...]:
-    return (ClearExecutors(own=True),) if state.rules.clears_executors else ()

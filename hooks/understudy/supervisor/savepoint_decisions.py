@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from understudy.ha.requests import Action, Request, Result
 from understudy.protocol.messages import Saved
 from understudy.supervisor.commands import AnswerRequest, Command, Decision, HoldDriver, LetDriverGo, Say
+from understudy.supervisor.job_end import ended_already
 from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint, SaveDriver
 from understudy.supervisor.state import Leading, State
 
@@ -67,6 +68,8 @@ def saved(state: State, message: Saved) -> Decision:
 
 def savepoint_recorded(state: State, recorded: SavepointRecorded) -> Decision:
     match state.leadership:
+        case Leading(_, token) if recorded.status.terminal:
+            return ended_already(state, token, recorded.status)
         case Leading(saves=True, suspends=False, drains=False) as leads:
             return state.now(leads.free()), (Say("savepoint", recorded.text),)
         case _:

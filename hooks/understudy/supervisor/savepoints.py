@@ -99,7 +99,7 @@ class Savepoints:
             return SuspensionRecorded(job.status, job.warm)
         answer = job.requests.answer
         ours = answer is not None and answer.request == command.saved.request
-        return SavepointRecorded(answer.text if ours and answer is not None else _WITHDRAWN)
+        return SavepointRecorded(answer.text if ours and answer is not None else _WITHDRAWN, job.status)
 
 
 def _completed(one: Savepoint, manifest: Manifest) -> Savepoint:

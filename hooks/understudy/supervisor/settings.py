@@ -24,7 +24,7 @@ class RunSettings:
 
     Raises:
         SettingsError: an id is not one, the lease does not fit the lock, or an option is of no use without another.
-        ScriptProblem: there is no such script.
+        ScriptProblem: there is no such script, or it cannot be known.
     """
 
     script: Path
@@ -78,7 +78,7 @@ class RunSettings:
                 remedy="Give --ha-storage, as understudy submit was given it",
             )
         waits = self.submitted and not self.submission
-        if not waits and not self.script.is_file():
+        if not waits and not _is_there(self.script):
             raise ScriptProblem("no such script", where=str(self.script), remedy="Give the path of a Python file")
 
     @property
@@ -108,10 +108,29 @@ class RunSettings:
 
     @property
     def digest(self) -> str:
-        """Digest of what runs: script, arguments and spark-submit options. A changed script is an upgrade, not another job."""
+        """Digest of what runs: script, arguments and spark-submit options. A changed script is an upgrade, not another job.
+
+        Raises ``ScriptProblem`` for a script that is there and cannot be read.
+        """
         if self.code:
             return self.code
-        digest = hashlib.sha256(self.script.read_bytes())
+        try:
+            digest = hashlib.sha256(self.script.read_bytes())
+        except OSError as error:
+            raise _unreadable(self.script, error) from error
         for part in (*self.arguments, "--", *self.submit):
             digest.update(part.encode() + b"\0")
         return digest.hexdigest()[:12]
+
+
+def _is_there(script: Path) -> bool:
+    try:
+        return script.is_file()
+    except OSError as error:  # its directory may not be searched
+        raise _unreadable(script, error) from error
+
+
+def _unreadable(script: Path, error: OSError) -> ScriptProblem:
+    return ScriptProblem(
+        f"it cannot be read: {error.strerror or error}", where=str(script), remedy="See who may read it"
+    )

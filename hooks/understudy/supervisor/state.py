@@ -65,9 +65,12 @@ class HandingOver:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """This replica ends. ``token`` is the one under which its driver may still write; ``None`` when it did not lead."""
+    """This replica ends. ``token`` is the one under which its driver may still write; ``None`` when it did not lead. ``until``, in seconds since 1970:
+    its script has come to its end, and so long it is tried to record that.
+    """
 
     token: Token | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Rules:
     clears_executors: bool = False
     #: There is a place for savepoints.
     has_storage: bool = False
+    #: The renew deadline in seconds: as long as a release waits for an answer, too.
+    renew: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ class Supervisor:
     ) -> None:
         self._settings, self._services, self._host, self._log = settings, services, host, log
         clock = host.clock
-        self._state = State(Rules(settings.restart, host.native is not None, services.blobs is not None))
+        native, storage = host.native is not None, services.blobs is not None
+        self._state = State(Rules(settings.restart, native, storage, settings.timings.renew))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
         self._generation = Generation(host.revision, settings.digest, host.workload, settings.submission)
         documents, names = services.documents, settings.names
