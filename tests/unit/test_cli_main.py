@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def test_what_no_command_was_prepared_for_is_no_failed_job(
         raise error
 
     monkeypatch.setattr(command_line, "app", fail)
+    monkeypatch.delitem(sys.modules, "obstore", raising=False)  # with it the process ends at once
     monkeypatch.setattr("sys.argv", ["understudy", "status"])
     with pytest.raises(SystemExit) as ended:
         command_line.main()
