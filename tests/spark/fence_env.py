@@ -22,6 +22,7 @@ from typing import Any
 
 import hypothesis  # noqa: F401 - its pytest plugin would import it at the end, in the middle of py4j's finalizers
 import pyspark
+from py4j import java_gateway, protocol
 from py4j.finalizer import ThreadSafeFinalizer
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JJavaError
@@ -163,6 +164,17 @@ def class_path(*extra: str | Path) -> str:
 
 
 @contextmanager
+def errors_as_they_come() -> Iterator[None]:
+    """A session in this very process has PySpark translate the errors of all gateways, and ask its own JVM about them."""
+    translated = java_gateway.get_return_value
+    java_gateway.get_return_value = protocol.get_return_value
+    try:
+        yield
+    finally:
+        java_gateway.get_return_value = translated
+
+
+@contextmanager
 def driver(
     root: Path,
     *,
@@ -210,7 +222,8 @@ def driver(
             made.conf.set(name, value)  # without it nothing can be claimed
         if attach:
             made.attach(**attach_to)
-        yield made
+        with errors_as_they_come():
+            yield made
     finally:
         made.stop()
 
