@@ -14,6 +14,13 @@ from understudy.protocol.messages import RehearsalReport, Started
 pytestmark = pytest.mark.spark
 
 
+def kept(rig: Rig, query: str) -> dict[str, str]:
+    """The settings that its checkpoint keeps, once its first batch has begun."""
+    offsets = rig.home / "checkpoints" / query / "offsets" / "0"
+    rig.until(offsets, "{")
+    return dict(json.loads(offsets.read_text().splitlines()[1])["conf"])
+
+
 def test_a_writer_that_is_used_again_leaves_the_queries_it_has_started_as_they_were(tmp_path: Path) -> None:
     feed(tmp_path, 1)
     script = HEADER + (
@@ -67,7 +74,47 @@ def test_each_query_has_the_settings_of_its_start_though_spark_does_not_know_the
         assert rig.wait_for(Started).queries == 6
         for partitions, target in ((2, ""), (3, "three"), (4, ""), (5, "five"), (2, "two"), (6, "")):
             rig.until(rig.output, f"told {partitions} {target or 'none'}")
-            offsets = tmp_path / "checkpoints" / f"q{partitions}{target}" / "offsets" / "0"
-            settings = json.loads(offsets.read_text().splitlines()[1])["conf"]
-            assert settings["spark.sql.shuffle.partitions"] == str(partitions)
+            assert kept(rig, f"q{partitions}{target}")["spark.sql.shuffle.partitions"] == str(partitions)
         rig.until(rig.output, "6 2 none")
+
+
+def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    script = HEADER + (
+        "def start(name, partitions):\n"
+        "    spark.conf.set('spark.sql.shuffle.partitions', partitions)\n"
+        "    counts = rows.groupBy('k').count()\n"
+        "    writer = counts.writeStream.queryName(name).outputMode('complete').format('noop')\n"
+        "    return writer.option('checkpointLocation', 'checkpoints/' + name).start()\n"
+        "start('two', 2); start('three', 3)\n"
+        "spark.conf.set('spark.sql.shuffle.partitions', 5)\n"
+        "spark.streams.awaitAnyTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(RehearsalReport)
+        rig.lead()
+        assert rig.wait_for(Started).queries == 2
+        for name, partitions in (("two", "2"), ("three", "3")):
+            assert kept(rig, name)["spark.sql.shuffle.partitions"] == partitions
+
+
+def test_queries_keep_the_local_properties_they_were_started_with(tmp_path: Path) -> None:
+    feed(tmp_path, 1)
+    # two queries print at once, and print writes word by word
+    script = HEADER + (
+        "def told(name):\n"
+        "    def batch(frame, number):\n"
+        "        pool = frame.sparkSession.sparkContext.getLocalProperty('spark.scheduler.pool')\n"
+        "        print(f'{name} in the {pool}\\n', end='', flush=True)\n"
+        "    return batch\n"
+        "for name in ('first', 'second'):\n"
+        "    spark.sparkContext.setLocalProperty('spark.scheduler.pool', f'pool of {name}')\n"
+        "    rows.writeStream.queryName(name).foreachBatch(told(name)).start()\n"
+        "spark.sparkContext.setLocalProperty('spark.scheduler.pool', None)\n"
+        "spark.streams.awaitAnyTermination()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.wait_for(RehearsalReport)
+        rig.lead()
+        rig.until(rig.output, "first in the pool of first")
+        rig.until(rig.output, "second in the pool of second")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Revoked, Started
+from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Revoked
 
 HEADER = """
 import sys, time
@@ -52,51 +52,6 @@ def test_questions_wait_for_the_grant_and_time_outs_count_from_it(tmp_path: Path
         rig.until(rig.output, "awaited False True kept 1")
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
     assert (tmp_path / "checkpoints" / "kept" / "offsets" / "0").exists()
-
-
-def test_queries_keep_the_settings_they_were_started_with(tmp_path: Path) -> None:
-    feed(tmp_path, 1)
-    script = HEADER + (
-        "def start(name, partitions):\n"
-        "    spark.conf.set('spark.sql.shuffle.partitions', partitions)\n"
-        "    counts = rows.groupBy('k').count()\n"
-        "    writer = counts.writeStream.queryName(name).outputMode('complete').format('noop')\n"
-        "    return writer.option('checkpointLocation', 'checkpoints/' + name).start()\n"
-        "start('two', 2); start('three', 3)\n"
-        "spark.conf.set('spark.sql.shuffle.partitions', 5)\n"
-        "spark.streams.awaitAnyTermination()\n"
-    )
-    with Rig(tmp_path, script) as rig:
-        rig.wait_for(RehearsalReport)
-        rig.lead()
-        assert rig.wait_for(Started).queries == 2
-        for name, partitions in (("two", "2"), ("three", "3")):
-            offsets = tmp_path / "checkpoints" / name / "offsets" / "0"
-            rig.until(offsets, "{")
-            settings = json.loads(offsets.read_text().splitlines()[1])["conf"]
-            assert settings["spark.sql.shuffle.partitions"] == partitions
-
-
-def test_queries_keep_the_local_properties_they_were_started_with(tmp_path: Path) -> None:
-    feed(tmp_path, 1)
-    # two queries print at once, and print writes word by word
-    script = HEADER + (
-        "def told(name):\n"
-        "    def batch(frame, number):\n"
-        "        pool = frame.sparkSession.sparkContext.getLocalProperty('spark.scheduler.pool')\n"
-        "        print(f'{name} in the {pool}\\n', end='', flush=True)\n"
-        "    return batch\n"
-        "for name in ('first', 'second'):\n"
-        "    spark.sparkContext.setLocalProperty('spark.scheduler.pool', f'pool of {name}')\n"
-        "    rows.writeStream.queryName(name).foreachBatch(told(name)).start()\n"
-        "spark.sparkContext.setLocalProperty('spark.scheduler.pool', None)\n"
-        "spark.streams.awaitAnyTermination()\n"
-    )
-    with Rig(tmp_path, script) as rig:
-        rig.wait_for(RehearsalReport)
-        rig.lead()
-        rig.until(rig.output, "first in the pool of first")
-        rig.until(rig.output, "second in the pool of second")
 
 
 def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered(tmp_path: Path) -> None:

@@ -149,10 +149,8 @@ final class ClaimedDirectory {
     if (claimed && !outcome.followed() && remote) {
       CachingCheckpointFileSystem.forgetBelow(key); // a script has removed it, perhaps
     }
-    if (claimed || unseen) {
-      if (!output) {
-        inFlight.unknown();
-      }
+    if ((claimed || unseen) && !output) {
+      inFlight.unknown();
     }
   }
 

@@ -84,15 +84,8 @@ final class RehearsalSession {
         });
     wanted.forEach(
         (key, value) -> {
-          if (OURS.containsKey(key)
-              || SQLConf.isStaticConfigKey(key)
-              || Objects.equals(value, now.get(key))) {
-            return;
-          }
-          if (value == null) {
-            conf.unsetConf(key);
-          } else {
-            conf.setConfString(key, value);
+          if (!OURS.containsKey(key) && !Objects.equals(value, now.get(key))) {
+            SessionSettings.set(conf, key, value);
           }
         });
   }

@@ -82,16 +82,10 @@ public final class SessionSettings {
     Set<String> keys = new HashSet<>(from.sql.keySet());
     keys.addAll(to.sql.keySet());
     for (String key : keys) {
+      String had = from.sql.get(key);
       String wanted = to.sql.get(key);
-      if (SQLConf.isStaticConfigKey(key)
-          || Objects.equals(from.sql.get(key), wanted)
-          || !Objects.equals(from.sql.get(key), now.get(key))) {
-        continue;
-      }
-      if (wanted == null) {
-        conf.unsetConf(key);
-      } else {
-        conf.setConfString(key, wanted); // whether or not Spark knows the key
+      if (!Objects.equals(had, wanted) && Objects.equals(had, now.get(key))) {
+        set(conf, key, wanted);
       }
     }
     var catalogs = session.catalog();
@@ -104,6 +98,18 @@ public final class SessionSettings {
       if (!to.database.isEmpty()) { // other catalogs may have none
         catalogs.setCurrentDatabase(to.database);
       }
+    }
+  }
+
+  /** Whether or not Spark knows the key; one that is static cannot have changed. Null unsets it. */
+  static void set(SQLConf conf, String key, String value) {
+    if (SQLConf.isStaticConfigKey(key)) {
+      return;
+    }
+    if (value == null) {
+      conf.unsetConf(key);
+    } else {
+      conf.setConfString(key, value);
     }
   }
 
