@@ -101,6 +101,17 @@ def test_starts_that_agree_go_on_together_and_so_do_those_of_other_sessions(valu
     assert (one.now, another.now) == ("script", "script")
 
 
+def test_a_start_that_ends_takes_the_settings_from_none_that_it_agrees_with() -> None:
+    force, session = SettingsInForce(), Session()
+    with force.of(declared("a"), session, always):
+        with force.of(declared("a"), session, always):
+            pass
+        with force.of(declared("a"), session, always):  # looks whether the first one needs them still
+            pass
+        assert session.now == "a"
+    assert session.now == "script"
+
+
 def test_a_start_that_calls_a_listener_back_holds_nothing_any_more() -> None:
     """The listener may start a query, and that start waits for the listener."""
     force, session, copied = SettingsInForce(), Session(), False

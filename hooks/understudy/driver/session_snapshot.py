@@ -46,16 +46,16 @@ class SessionSnapshot:
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """One session. ``needed``: of each start under way, whether it still needs the settings that are in force; ``restore``: gives the
+    """One session. ``needed``: by start under way, whether it still needs the settings that are in force; ``restore``: gives the
     script back its own, if they are not.
     """
 
-    needed: list[Callable[[], bool]] = field(default_factory=list)
+    needed: dict[object, Callable[[], bool]] = field(default_factory=dict)
     restore: Callable[[], None] | None = None
 
     def free(self) -> bool:
         """Whether no start needs any settings now. The session has the script's then."""
-        self.needed = [each for each in self.needed if each()]
+        self.needed = {start: needed for start, needed in self.needed.items() if needed()}
         if self.needed:
             return False
         if (restore := self.restore) is not None:
@@ -103,6 +103,7 @@ class SettingsInForce:
         needed: Callable[[], bool],
     ) -> Iterator[None]:
         key = str(session._jsparkSession.sessionUUID())  # noqa: SLF001
+        start = object()  # two starts may ask by one function whether they are needed
         with self._changed:
             while True:
                 here = self._sessions.setdefault(key, _Session())
@@ -112,12 +113,12 @@ class SettingsInForce:
                 if agrees(here):
                     break
                 self._changed.wait(_LOOK)
-            here.needed.append(needed)
+            here.needed[start] = needed
         try:
             yield
         finally:
             with self._changed:
-                here.needed = [each for each in here.needed if each is not needed]
+                here.needed.pop(start, None)
                 if here.free() and self._sessions.get(key) is here:
                     del self._sessions[key]
                 self._changed.notify_all()
