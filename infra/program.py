@@ -35,6 +35,7 @@ def build(settings: Settings) -> None:
     state = HaState(settings, keeping_provider(settings))
     here = pulumi.ResourceOptions(provider=provider, depends_on=state.namespace)
     access = Access(settings, here)
+    state.keep(after=access.ready)
     network = Network(settings, here)
     store = ObjectStore(settings, here)
     Workload(settings, store.endpoint, here, [*state.ready, *access.ready, *network.ready, *store.ready])
@@ -66,6 +67,7 @@ def _status(settings: Settings, at: str) -> str:
     if settings.on_volume:
         return f"{inside} statefulset/{settings.job.cluster} -- {status} --ha-dir {HA_DIRECTORY}"
     pod = (
-        f"$(kubectl{at} -n {settings.namespace} get pods -l {CLUSTER_LABEL}={settings.job.cluster} -o name | tail -n 1)"
+        f"$(kubectl{at} -n {settings.namespace} get pods -l {CLUSTER_LABEL}={settings.job.cluster}"
+        " --field-selector status.phase=Running -o name | tail -n 1)"  # of those that have ended none can be asked
     )
     return f"{inside} {pod} -- {status}"

@@ -76,7 +76,7 @@ def access(job: Job) -> list[Json]:
 
 def role(job: Job, *, without: str = "") -> Json:
     """A replica's; ``without`` one resource, which was forgotten or taken away."""
-    made = next(each for each in access(job) if each["kind"] == "Role" and each["metadata"]["name"].endswith("-ha"))
+    made = next(each for each in access(job) if each["kind"] == "Role" and "-ha-" in each["metadata"]["name"])
     return {**made, "rules": [rule for rule in made["rules"] if without not in rule["resources"]]}
 
 

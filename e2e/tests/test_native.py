@@ -20,9 +20,17 @@ def native() -> bool:
 
 def executors(flights: FlightsDeployment, holder: str) -> list[Any]:
     """Living executor pods of one start of a supervisor."""
-    start = holder.rpartition("_")[2]
-    pods = flights.get("pods", "-l", f"understudy.dev/executor-of={CLUSTER},understudy.dev/holder={start}")["items"]
+    pods = there(flights, holder)
     return [pod for pod in pods if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]]
+
+
+def there(flights: FlightsDeployment, holder: str) -> list[Any]:
+    """Executor pods of one start of a supervisor, those that wait and those that have ended, too."""
+    start = holder.rpartition("_")[2]
+    found: list[Any] = flights.get("pods", "-l", f"understudy.dev/executor-of={CLUSTER},understudy.dev/holder={start}")[
+        "items"
+    ]
+    return found
 
 
 def standby(flights: FlightsDeployment) -> str:
@@ -38,6 +46,21 @@ def test_a_leader_has_all_of_its_executors_and_a_standby_one(flights: FlightsDep
         assert pod["spec"]["automountServiceAccountToken"] is False
         for container in pod["spec"]["containers"]:
             assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_a_standby_whose_driver_starts_again_leaves_no_executor_behind(flights: FlightsDeployment) -> None:
+    flights.wait_for(flights.rehearsed, "a rehearsed standby", 400)
+    holder = standby(flights)
+    pod = next(each for each in flights.pods() if each["metadata"]["uid"] == holder.partition("_")[0])
+    before = {each["metadata"]["uid"] for each in there(flights, holder)}
+    flights.send_signal(pod, "jvm")
+
+    def another() -> bool:
+        now = {each["metadata"]["uid"] for each in there(flights, holder)}
+        return len(now) == 1 and not now & before
+
+    flights.wait_for(another, "an executor of its next driver and no other", PATIENCE)
+    assert standby(flights) == holder, "it is the same start of a supervisor"
 
 
 def test_an_executor_on_another_node_that_dies_in_the_middle_of_a_batch_costs_nothing_but_time(

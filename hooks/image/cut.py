@@ -3,7 +3,8 @@
     python hooks/image/cut.py --packages DIR --add JAR... --machine amd64 --keep hive,ml --to DIR
 
 ``--packages`` is what an installer wrote with ``--target``; it is left as it is. Into ``--to`` go ``python/`` (packages),
-``spark/`` (Spark's jars and scripts, with the jars of ``--add``) and ``jni/`` (the native libraries of those jars). Prints a table: what was cut, how many bytes, and why.
+``spark/`` (Spark's jars and scripts, with the jars of ``--add``) and ``jni/`` (the native libraries of those jars). All users may
+read what is in ``--to`` then, which is what the image is built from. Prints a table: what was cut, how many bytes, and why.
 """
 
 from __future__ import annotations
@@ -195,6 +196,14 @@ def lay_out(packages: Path, to: Path, machine: str, keep: frozenset[str]) -> lis
     ]
 
 
+def open_to_all(context: Path) -> None:
+    """The image's user reads all of it, and executes what its owner may, whatever the umask of this machine."""
+    for path in (context, *context.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(mode | 0o444 | (0o111 if mode & 0o100 else 0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path, required=True)
@@ -215,6 +224,7 @@ def main() -> None:
         (options.to / "python" / "pyspark" / part).symlink_to(f"/opt/spark/{part}")
     for jar in options.add:
         shutil.copy(jar, options.to / "spark" / "jars" / jar.name)
+    open_to_all(options.to)
 
     left = before - sum(size for _, size, _ in table)
     rows = [("installed", before, ""), *((f"- {name}", size, why) for name, size, why in table), ("left", left, "")]

@@ -45,20 +45,29 @@ def written_by_drivers() -> pulumi.ResourceOptions:
 
 
 class HaState(pulumi.ComponentResource):
-    """``namespace``: the one that is made here, if any. ``ready``: everything that a driver expects to find."""
+    """``namespace``: the one that is made here, if any. ``ready``: everything that a driver expects to find, once it is kept."""
 
     def __init__(self, settings: Settings, provider: kubernetes.Provider) -> None:
         super().__init__("understudy:infra:HaState", settings.job.cluster)
-        own = pulumi.ResourceOptions(parent=self, provider=provider)
+        self._settings = settings
+        self._own = own = pulumi.ResourceOptions(parent=self, provider=provider)
         self.namespace: list[pulumi.Resource] = []
         if settings.create_namespace:
             # Deleting it would delete everything in it, and some of that may be others'.
             options = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(retain_on_delete=True))
             self.namespace.append(declare(annotated(namespace(settings), MANAGER), options))
-        own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=self.namespace))
+        self.ready: list[pulumi.Resource] = [*self.namespace]
+
+    def keep(self, after: list[pulumi.Resource]) -> None:
+        """``after``: what is refused where it exists already. Another stack with the same cluster id fails there; had it adopted what
+        is here before that, its destroy would take it from the job that lives.
+        """
+        settings = self._settings
+        waits = pulumi.ResourceOptions(depends_on=[*self.namespace, *after])
+        own = pulumi.ResourceOptions.merge(self._own, waits)
         stays = pulumi.ResourceOptions.merge(own, kept(settings))
         written = pulumi.ResourceOptions.merge(stays, written_by_drivers())
         objects = [declare(annotated(each, MANAGER), written) for each in ha_objects(settings)]
         volumes = [declare(annotated(each, MANAGER), stays) for each in persistent_volume_claims(settings)]
-        self.ready: list[pulumi.Resource] = [*self.namespace, *objects, *volumes]
+        self.ready += [*objects, *volumes]
         self.register_outputs({"names": [each["metadata"]["name"] for each in ha_objects(settings)]})

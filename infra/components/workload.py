@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import pulumi
 
 from infra.components.kinds import declare
 from infra.manifests.declared_state import declared_state
 from infra.manifests.workload import budget, script_map, workload
 from infra.settings import Settings
+from understudy.supervisor.health import FIRST_REHEARSAL_WITHIN
+
+#: What a new pod may take from its scheduling to its first rehearsal's begin, in seconds; an image is pulled once per node.
+_STARTS_WITHIN = 60.0
 
 
 class Workload(pulumi.ComponentResource):
@@ -31,7 +37,8 @@ class Workload(pulumi.ComponentResource):
         limit = budget(settings)
         if limit is not None:
             declare(limit, own)
-        declare(workload(settings, endpoint), pulumi.ResourceOptions.merge(own, _replaced(settings)))
+        options = pulumi.ResourceOptions.merge(own, _replaced(settings))
+        declare(workload(settings, endpoint), pulumi.ResourceOptions.merge(options, _in_time(settings)))
         if state is not None and settings.run.state == "running":
             # Beside the replicas: those of a job that has FAILED do not become ready before it may run again.
             declare(state, own)
@@ -43,3 +50,11 @@ def _replaced(settings: Settings) -> pulumi.ResourceOptions | None:
     if settings.resources.workload != "Job":
         return None
     return pulumi.ResourceOptions(replace_on_changes=["spec"], delete_before_replace=True)
+
+
+def _in_time(settings: Settings) -> pulumi.ResourceOptions:
+    """Replicas are replaced one after the other, and one that cannot rehearse is ready when it has tried long enough. Ten minutes at least,
+    which is what the provider allows for all of them.
+    """
+    minutes = max(10, math.ceil(settings.run.replicas * (FIRST_REHEARSAL_WITHIN + _STARTS_WITHIN) / 60))
+    return pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create=f"{minutes}m", update=f"{minutes}m"))

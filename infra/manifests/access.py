@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 from infra.manifests.base import Manifest, lint_exempt, manifest
@@ -24,7 +26,11 @@ def executors_name(settings: Settings) -> str:
 def access(settings: Settings) -> list[Manifest]:
     found = [_account(settings, account_name(settings))]
     if not settings.on_volume:
-        found += _granted(settings, f"{settings.job.cluster}-ha", ha_rules(settings))
+        rules = ha_rules(settings)
+        # Other rules are another Role, and the old one goes after the last pod that needs it: a change that the new pods refuse
+        # would take the lock from the leader that runs.
+        digest = hashlib.sha256(json.dumps(rules).encode()).hexdigest()[:10]
+        found += _granted(settings, f"{settings.job.cluster}-ha-{digest}", rules)
     if settings.run.mode == "native":
         found.append(_account(settings, executors_name(settings)))
         role, binding = _granted(settings, executors_name(settings), _EXECUTOR_RULES)

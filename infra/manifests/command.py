@@ -86,7 +86,7 @@ def environment(settings: Settings) -> list[Manifest]:
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in downward.items()
     ]
     found += ensemble_environment(settings)
-    found += [{"name": name, "value": value} for name, value in settings.job.environment.items()]
+    found += [{"name": name, "value": literal(value)} for name, value in settings.job.environment.items()]
     for name, (of, key) in secret_environment(settings).items():
         found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": of, "key": key}}})
     return found
@@ -124,7 +124,9 @@ def _spark(settings: Settings) -> dict[str, str]:
     if run.mode == "application":
         return found
     found |= {"spark.executor.memory": run.executor_memory, "spark.executor.cores": str(run.executor_cores)}
-    found |= {f"spark.executorEnv.{name}": literal(value) for name, value in job.environment.items()}
+    # On our command line, and in native mode in the executor's pod once more.
+    as_it_is = literal if run.mode == "standalone" else lambda value: literal(literal(value))
+    found |= {f"spark.executorEnv.{name}": as_it_is(value) for name, value in job.environment.items()}
     if run.mode == "standalone":
         # Workers elsewhere know the pod by its address only; and what bounds an application there are its cores.
         address = "$(UNDERSTUDY_POD_IP)"

@@ -14,7 +14,12 @@ def pod_monitor(settings: Settings) -> Manifest | None:
     # charts/monitoring tells jobs apart by this label: two of them may share a namespace.
     named = {"targetLabel": "cluster_id", "replacement": settings.job.cluster}
     # And those of a Job, whose end is no failure.
-    ends = {"sourceLabels": ["__meta_kubernetes_pod_controller_kind"], "regex": "Job", "targetLabel": "workload"}
+    ends = {
+        "sourceLabels": ["__meta_kubernetes_pod_controller_kind"],
+        "regex": "Job",
+        "targetLabel": "workload",
+        "replacement": "Job",  # the default is the first group of the expression, which has none
+    }
     scraped = {"port": "probes", "path": "/metrics", "interval": "15s", "relabelings": [named, ends]}
     spec = {
         "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},

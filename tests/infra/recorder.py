@@ -35,6 +35,7 @@ class Registered:
     after: tuple[str, ...]
     replace_on_changes: tuple[str, ...]
     delete_before_replace: bool
+    timeouts: tuple[str, str]  # of create and update; empty where the provider's hold
 
     @property
     def kind(self) -> str:
@@ -70,6 +71,7 @@ class Recorder(mocks.MockMonitor):
                     after=tuple(urn.rpartition("::")[2] for urn in request.dependencies),
                     replace_on_changes=tuple(request.replaceOnChanges),
                     delete_before_replace=request.deleteBeforeReplace,
+                    timeouts=(request.customTimeouts.create, request.customTimeouts.update),
                 )
             )
         return super().RegisterResource(request)

@@ -132,6 +132,24 @@ class TestPods:
         told = [each["name"] for each in container["env"]]
         assert len(set(told)) == len(told)
 
+    @pytest.mark.parametrize("mode", ["application", "standalone", "native"])
+    def test_have_the_values_of_their_environment_as_they_were_given(self, mode: str) -> None:
+        """The kubelet replaces names in commands and variables: in those of an executor's pod, too, where one is made."""
+        given = {"A": "a$$b", "B": "$(UNDERSTUDY_POD_NAME) $(A)", "C": "$", "D": "plain"}
+        master = {"master": "spark://spark:7077"} if mode == "standalone" else {}
+        stack = settings_from({**LEAST, "mode": mode, **master, "environment": given})
+        (container,) = template_of(everything(stack))["spec"]["containers"]
+        known = {"UNDERSTUDY_POD_NAME": "pod-1", **given}
+        assert {
+            each["name"]: replaced(each["value"], known) for each in container["env"] if each["name"] in given
+        } == given
+        prefix = "spark.executorEnv."
+        told = (replaced(word, known) for word in container["args"] if word.startswith(prefix))
+        executors = {name.removeprefix(prefix): value for name, _, value in (word.partition("=") for word in told)}
+        if mode == "native":
+            executors = {name: replaced(value, known) for name, value in executors.items()}
+        assert executors == ({} if mode == "application" else given)
+
     @patient
     @any_stack
     def test_have_a_token_only_where_it_opens_something(self, stack: Settings) -> None:
@@ -140,6 +158,11 @@ class TestPods:
         pod = template_of(objects)["spec"]
         assert pod["automountServiceAccountToken"] is (pod["serviceAccountName"] in bound)
         assert not any(each["automountServiceAccountToken"] for each in of_kind(objects, "ServiceAccount"))
+
+
+def replaced(text: str, known: dict[str, str]) -> str:
+    """As the kubelet does: ``$(NAME)`` is a variable's value where there is one, ``$$`` is ``$``."""
+    return re.sub(r"\$(?:\$|\((\w+)\))", lambda found: known.get(found[1], found[0]) if found[1] else "$", text)
 
 
 class TestPermissions:

@@ -208,7 +208,7 @@ def test_status_is_asked_in_a_pod() -> None:
     told = outputs(**HA, context="kind-kind")
     assert told["status"] == (
         "kubectl --context kind-kind -n streaming exec $(kubectl --context kind-kind -n streaming get pods"
-        " -l understudy.dev/cluster=flights -o name | tail -n 1) -- understudy status --cluster-id flights"
+        " -l understudy.dev/cluster=flights --field-selector status.phase=Running -o name | tail -n 1) -- understudy status --cluster-id flights"
     )
     assert told["haObjects"] == []
 

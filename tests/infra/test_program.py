@@ -9,8 +9,8 @@ import pytest
 from tests.infra.recorder import Registered, outputs, record
 
 
-def of(seen: list[Registered], kind: str) -> list[Registered]:
-    return [each for each in seen if each.kind == kind]
+def of(seen: list[Registered], *kinds: str) -> list[Registered]:
+    return [each for each in seen if each.kind in kinds]
 
 
 def objects(seen: list[Registered]) -> list[Registered]:
@@ -79,10 +79,38 @@ class TestWhatOutlivesTheStack:
         assert keeping.inputs["enableConfigMapMutable"] == "true"
         assert keeping.inputs["enableServerSideApply"] == "true"
 
+    @pytest.mark.parametrize(
+        "given", [{}, {"workload": "StatefulSet", "replicas": 1}, {"ha": "zookeeper", "haAddress": "zk:2181"}]
+    )
+    def test_another_stack_of_the_same_job_is_refused_before_it_adopts_them(self, given: dict[str, Any]) -> None:
+        """By an account that exists, which the other provider does not adopt."""
+        seen = record(
+            **given, createNamespace=True, bucketKind="incluster", bucketAccessKey="AKIA", bucketSecretKey="shh"
+        )
+        (account,) = of(seen, "ServiceAccount")
+        assert account.provider == "cluster"
+        adopted = [each for each in ha(seen) if each.kind != "Namespace"]
+        assert "flights-objects" in {each.object_name for each in adopted}
+        assert all(account.name in each.after for each in adopted)
+
     def test_their_field_manager_is_always_the_same_one(self) -> None:
         for each in ha(record(createNamespace=True)):
             assert each.inputs["metadata"]["annotations"]["pulumi.com/patchFieldManager"] == "understudy"
             assert "pulumi.com/patchForce" not in each.inputs["metadata"]["annotations"]
+
+
+class TestARollout:
+    @pytest.mark.parametrize(("replicas", "minutes"), [(1, "10m"), (3, "10m"), (5, "15m"), (20, "60m")])
+    def test_has_time_for_one_replica_after_the_other(self, replicas: int, minutes: str) -> None:
+        (deployment,) = of(record(replicas=replicas), "Deployment")
+        assert deployment.timeouts == (minutes, minutes)
+
+    @pytest.mark.parametrize("other", [{"jobId": "other"}, {"ha": "zookeeper", "haAddress": "zk:2181"}])
+    def test_that_is_refused_has_taken_no_right_from_those_that_run(self, other: dict[str, Any]) -> None:
+        """Other rules are another Role, and the engine deletes the old one after the rollout."""
+        roles = [{each.name for each in of(record(**given), "Role", "RoleBinding")} for given in ({}, other)]
+        assert not roles[0] & roles[1]
+        assert {each.name for each in of(record(replicas=5), "Role", "RoleBinding")} == roles[0]
 
 
 class TestDeclaredState:

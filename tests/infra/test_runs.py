@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,10 +118,32 @@ class TestARun:
         stack = settings_from({**LEAST, **told, "podMonitor": True, "metricsFrom": "monitoring"})
         (monitor,) = of_kind(everything(stack), "PodMonitor")
         (scraped,) = monitor["spec"]["podMetricsEndpoints"]
-        kind = {"sourceLabels": ["__meta_kubernetes_pod_controller_kind"], "regex": "Job", "targetLabel": "workload"}
-        assert kind in scraped["relabelings"]
+        chart = (PROJECT / "charts" / "monitoring" / "templates" / "_helpers.tpl").read_text(encoding="utf-8")
+        _, _, told_apart = chart.partition('{{- define "monitoring.relabelings" -}}')
+        for relabelings in (scraped["relabelings"], yaml.safe_load(told_apart.partition("{{- end }}")[0])):
+            assert relabeled(relabelings, __meta_kubernetes_pod_controller_kind="Job")["workload"] == "Job"
+            assert "workload" not in relabeled(relabelings, __meta_kubernetes_pod_controller_kind="ReplicaSet")
         rules = (PROJECT / "charts" / "monitoring" / "templates" / "rules.yaml").read_text(encoding="utf-8")
         assert 'present_over_time(understudy_leader{workload!="Job"}[' in rules
+
+
+def relabeled(relabelings: list[dict[str, Any]], **labels: str) -> dict[str, str]:
+    """As Prometheus does (its documentation of ``relabel_config``, action ``replace``): groups that are not there are empty, and so goes
+    a label without a value.
+    """
+    for each in relabelings:
+        value = ";".join(labels.get(name, "") for name in each.get("sourceLabels", []))
+        found = re.fullmatch(each.get("regex", "(.*)"), value)
+        if found is None:
+            continue
+        put = re.sub(r"\$(\d+)", partial(_group, found), each.get("replacement", "$1"))
+        labels = {**labels, each["targetLabel"]: put}
+    return {name: value for name, value in labels.items() if value}
+
+
+def _group(of: re.Match[str], name: re.Match[str]) -> str:
+    number = int(name[1])
+    return (of[number] or "") if number <= of.re.groups else ""
 
 
 class TestACronJob:

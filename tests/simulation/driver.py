@@ -78,6 +78,7 @@ class SimulatedDriver:
         self.killed_because = ""
         self.pod: Pod = alive.pod
         self.world = self.pod.world
+        self.world.holds.starts(self.pod)
         self._on_message, self._on_exit = on_message, on_exit
         self._buried = False
         self._granted, self._reclaim = asyncio.Event(), asyncio.Event()

@@ -121,6 +121,11 @@ class Invariants:
             if chosen.supervisor.alive and not chosen.terminating:
                 self.broken.append(f"{pod.holder} took the lock before {named}, which was named")
 
+    def starts(self, pod: Pod) -> None:
+        """A driver, another one, or the first one."""
+        if self.world.plan.native and pod.executors_of != len(pod.drivers):
+            self.broken.append(f"I9: {pod.holder} starts a driver beside executors of the one before")
+
     def stopped(self, pod: Pod, error: UnderstudyError) -> None:
         said = [event for event in pod.said if event.event == "stopped-for"]
         if len(said) != 1:

@@ -181,6 +181,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("one-driver", Instead("case StandbyStartDue(low_priority, because), _ if state.driver is None:")),
         by=2883,
     ),
+    _mutant(
+        "no executor outlives the driver that another one replaces",
+        ("executors-go-before-the-next-driver", Skipped()),
+        by=12,
+    ),
     # tokens and documents
     _mutant(
         "every start of a driver has an attempt of its own",

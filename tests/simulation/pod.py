@@ -85,6 +85,14 @@ class Executors:
 
     async def clear(self, alive: Iterable[str], log: Log, *, own: bool = False) -> None:
         del alive, log, own
+        await self._request()
+
+    async def clear_own(self, log: Log) -> None:
+        del log
+        self.pod.executors_of = len(self.pod.drivers)
+        await self._request()
+
+    async def _request(self) -> None:
         world, line = self.pod.world, self.pod.lines[0]
         if not world.calm and world.chance.random() < 0.3:
             self.pod.freeze(lambda process: process is self.pod.supervisor)
@@ -104,6 +112,7 @@ class Pod:
         self.holder = f"h{number}"
         self.offset, self.rate = world.chance.uniform(-500.0, 500.0), world.chance.uniform(0.998, 1.002)
         self.drivers: list[SimulatedDriver] = []
+        self.executors_of = 0  # as many of the drivers had ended when their executors were last asked to be deleted
         self.processes: list[Process] = []
         self.clock = ProcessClock(world.loop)
         self.supervisor = self.process("supervisor")

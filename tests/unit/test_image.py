@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import zipfile
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from image.cut import CUTS, copy_jar, cut_of, lay_out, natives
+from image.cut import CUTS, copy_jar, cut_of, lay_out, natives, open_to_all
 
 ENTRY = Path(__file__).parents[2] / "hooks" / "image" / "understudy-entry"
 
@@ -110,6 +111,18 @@ class TestCut:
     )
     def test_what_a_streaming_job_on_kubernetes_needs_stays(self, jar: str) -> None:
         assert cut_of(CUTS, PurePosixPath(f"pyspark/jars/{jar}.jar")) is None
+
+    def test_all_users_may_read_what_the_image_is_built_from_whatever_the_umask(self, tmp_path: Path) -> None:
+        below = tmp_path / "context" / "conf"
+        below.mkdir(parents=True)
+        file, command, link = below / "file", below / "command", below / "link"
+        for made, mode in ((file, 0o600), (command, 0o700), (below, 0o700), (tmp_path / "context", 0o750)):
+            made.touch()
+            made.chmod(mode)
+        link.symlink_to("/nowhere/to/be/found")
+        open_to_all(tmp_path / "context")
+        found = [stat.S_IMODE(each.stat().st_mode) for each in (file, command, below, tmp_path / "context")]
+        assert found == [0o644, 0o755, 0o755, 0o755]
 
     def test_what_is_to_be_kept_stays_and_everything_else_goes_as_before(self, tmp_path: Path) -> None:
         packages = tmp_path / "packages"

@@ -38,4 +38,5 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - sourceLabels: [__meta_kubernetes_pod_controller_kind]
   regex: Job
   targetLabel: workload
+  replacement: Job # the default is the first group of the expression, which has none
 {{- end }}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-
 from understudy.services.plugin import (
     HighAvailabilityServices,
     Plugin,
@@ -12,6 +9,7 @@ from understudy.services.plugin import (
     ServicesSettings,
     SettingsError,
     cluster_of_replicas,
+    find_names,
     split_host_port,
 )
 from understudy_etcd.address import FORM, parse
@@ -50,7 +48,7 @@ async def _prove(client: EtcdClient) -> None:
     try:
         await _count(client)
     except UnansweredError as error:
-        await _resolve(address.members)
+        await find_names((split_host_port(each)[0] for each in address.members), "--ha-address")
         raise ServerUnreachable(
             f"no member answers that has most of the others ({error})",
             where="--ha-address",
@@ -72,17 +70,6 @@ async def _count(client: EtcdClient) -> None:
                 raise
         else:
             return
-
-
-async def _resolve(members: tuple[str, ...]) -> None:
-    """Raises ``SettingsError`` where no name is one."""
-    loop = asyncio.get_running_loop()
-    hosts = [split_host_port(each)[0] for each in members]
-    found = await asyncio.gather(*(loop.getaddrinfo(each, None) for each in hosts), return_exceptions=True)
-    if all(isinstance(each, socket.gaierror) for each in found):
-        raise SettingsError(
-            f"none of {', '.join(hosts)} is the name of a machine", where="--ha-address", remedy="Correct it"
-        )
 
 
 PLUGIN = Plugin(locks=("etcd",), connect=connect, clusters=clusters, address=FORM)

@@ -48,6 +48,7 @@ from understudy.errors import (
 from understudy.events import Log
 from understudy.ha.services import HighAvailabilityServices
 from understudy.protocol.names import cluster_of_replicas
+from understudy.services.names import find_names
 from understudy.submit import all_settings
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "cluster_of_replicas",
     "conflict",
     "dump_record",
+    "find_names",
     "join_host_port",
     "load_record",
     "split_host_port",

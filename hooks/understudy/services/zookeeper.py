@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 from importlib.util import find_spec
 
 from understudy.errors import AccessDenied, EnvironmentProblem, ServerUnreachable, SettingsError
 from understudy.ha.services import HighAvailabilityServices
 from understudy.protocol.names import cluster_of_replicas
+from understudy.services.names import find_names
 from understudy.services.plugin import Plugin, ServicesSettings
 
 try:
@@ -62,7 +61,7 @@ async def _prove(connection: ZooKeeperConnection) -> None:
     try:
         (_, there) = await connection.ask(lambda client: [client.sync_async("/"), client.exists_async("/")], _FIRST)
     except UnansweredError as error:
-        await _resolve(address.hosts)
+        await find_names((each.rpartition(":")[0].strip("[]") for each in address.hosts), "--ha-address")
         if (fault := await find_fault(address)) is not None:
             raise fault from error
         raise ServerUnreachable(
@@ -90,17 +89,6 @@ async def _prove(connection: ZooKeeperConnection) -> None:
             f"there is no {address.chroot or '/'} in ZooKeeper",
             where="--ha-address",
             remedy=f"Make it once, with the rights it shall have: zkCli.sh -server {address.hosts[0]} create {address.chroot}",
-        )
-
-
-async def _resolve(hosts: tuple[str, ...]) -> None:
-    """Raises ``SettingsError`` where no name is one."""
-    loop = asyncio.get_running_loop()
-    names = [each.rpartition(":")[0].strip("[]") for each in hosts]
-    found = await asyncio.gather(*(loop.getaddrinfo(each, None) for each in names), return_exceptions=True)
-    if all(isinstance(each, socket.gaierror) for each in found):
-        raise SettingsError(
-            f"none of {', '.join(names)} is the name of a machine", where="--ha-address", remedy="Correct it"
         )
 
 

@@ -259,8 +259,10 @@ class CommandExecutor:
                 self.staleness.began(because)
                 self.membership.began()
                 self.health.script_since = self.clock.wall()
+                await self._clear_own_executors(number)
                 return self._started(number, low_priority=low_priority)
             case StartLeader(number, grant):
+                await self._clear_own_executors(number)
                 # guard: driver-starts-under-the-current-grant
                 if self.guard.grant is not grant:
                     return None  # the loss is the next event
@@ -278,6 +280,12 @@ class CommandExecutor:
                 if self.slot.process is not None:
                     self.slot.process.send(Reclaim(int(token)))
                 return None
+
+    async def _clear_own_executors(self, number: int) -> None:
+        """Before driver ``number`` of this supervisor starts: the first one has none before it."""
+        if self.host.native is not None and number > 1:
+            # guard: executors-go-before-the-next-driver
+            await self.host.native.clear_own(self.log)
 
     def _started(self, number: int, *, low_priority: bool) -> DriverNotStarted | None:
         self.health.driver_starts()

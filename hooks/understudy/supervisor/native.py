@@ -1,7 +1,8 @@
 """Native mode: executors are pods that the driver makes, in the namespace of its own pod.
 
 A standby has a session of its own with a few executors, or it could rehearse nothing. The executors of a leader that is gone are
-deleted before the first batch of the next one. That is tidiness and no fence: on a node that is cut off they live on, and the
+deleted before the first batch of the next one, those of a driver that another one replaces in its pod before that one starts. That is
+tidiness and no fence: on a node that is cut off they live on, and the
 gate and the claims are what keeps them from writing.
 """
 
@@ -116,24 +117,34 @@ class Native:
         Never raises for an API server.
         """
         keep = ",".join(sorted({*alive} if own else {self.start, *alive}))
+        await self._delete(f"{HOLDER_LABEL} notin ({keep})" if keep else "", "earlier leaders", log)
+
+    async def clear_own(self, log: Log) -> None:
+        """Delete executors of our earlier drivers, of which none runs: they were killed, and the pod that owns their executors lives.
+
+        Never raises for an API server.
+        """
+        await self._delete(f"{HOLDER_LABEL}={self.start}", "this replica's earlier drivers", log)
+
+    async def _delete(self, which: str, whose: str, log: Log) -> None:
         from understudy.documents.api_server import forbidden
 
-        selector = f"{EXECUTOR_OF_LABEL}={self.cluster}" + (f",{HOLDER_LABEL} notin ({keep})" if keep else "")
+        selector = ",".join(filter(None, [f"{EXECUTOR_OF_LABEL}={self.cluster}", which]))
         try:
             answer = await self.api.request(
                 "DELETE", self.api.path("pods"), labelSelector=selector, gracePeriodSeconds="0"
             )
         except OSError as error:
-            log.say("executors-left", f"executors of earlier leaders were not deleted: {str(error) or 'no answer'}")
-            return
-        if answer.status == 403:
-            log.say(
-                "executors-left",
-                str(forbidden(answer, "deletecollection", "pods", self.api.namespace, self.cluster)),
-            )
-        elif answer.status == 200 and (gone := answer.body.get("items")):
-            names = [pod["metadata"]["name"] for pod in gone]
-            log.say("executors-deleted", f"{len(names)} executors of earlier leaders: {', '.join(names)}", pods=names)
+            problem = str(error) or "no answer"
+        else:
+            problem = "" if answer.status == 200 else answer.reason
+            if answer.status == 403:
+                problem = str(forbidden(answer, "deletecollection", "pods", self.api.namespace, self.cluster))
+            elif not problem and (gone := answer.body.get("items")):
+                names = [pod["metadata"]["name"] for pod in gone]
+                log.say("executors-deleted", f"{len(names)} executors of {whose}: {', '.join(names)}", pods=names)
+        if problem:
+            log.say("executors-left", f"executors of {whose} were not deleted: {problem}")
 
 
 def wanted(submit: Iterable[str]) -> int:
