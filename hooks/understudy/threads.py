@@ -8,6 +8,7 @@ call cannot be taken back, so a call that timed out *may still have its effect l
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +28,9 @@ class Threads:
     guard: threading.Lock = field(default_factory=threading.Lock)
 
     async def call(self, function: Callable[[], T], within: float) -> T:
-        """What ``function`` returns or raises; ``TimeoutError`` after ``within`` seconds, while it may go on."""
+        """What ``function`` returns or raises; ``TimeoutError`` after ``within`` seconds, while it may go on; ``OSError`` where this
+        machine gives us no thread now.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -58,6 +61,11 @@ class Threads:
                 message = f"{self.running} requests hang already"
                 raise TimeoutError(message)
             self.running += 1
-        threading.Thread(target=run, daemon=True, name="document-io").start()
+        try:
+            threading.Thread(target=run, daemon=True, name="document-io").start()
+        except RuntimeError as error:  # a limit on processes, which Spark's own may have reached
+            with self.guard:
+                self.running -= 1
+            raise OSError(errno.EAGAIN, f"no request can be made: {error}") from error
         async with asyncio.timeout(within):
             return await answer

@@ -13,9 +13,10 @@ from tests.unit.answering import served
 from understudy.documents.api_server import Answer, ApiServer
 from understudy.documents.kubernetes import KubernetesDocumentStore
 from understudy.documents.model import Content, Unknown
-from understudy.errors import DocumentError
+from understudy.errors import DocumentError, ServerUnreachable
 
 BUSY = {"message": "too many requests"}
+MISSING = {"kind": "Status", "message": "not found"}
 
 
 def test_a_busy_server_is_asked_again_when_it_says() -> None:
@@ -35,7 +36,7 @@ def test_a_busy_server_is_asked_again_when_it_says() -> None:
 def test_a_write_that_a_busy_server_refused_for_longer_than_we_may_wait_has_certainly_not_landed() -> None:
     async def handler(request: web.Request) -> web.Response:
         if request.method == "GET":
-            return web.json_response({"message": "not found"}, status=404)
+            return web.json_response(MISSING, status=404)
         return web.json_response(BUSY, status=429, headers={"Retry-After": "5"})
 
     async def create(api: ApiServer) -> object:
@@ -48,7 +49,7 @@ def test_a_write_that_a_busy_server_refused_for_longer_than_we_may_wait_has_cert
 def test_of_a_write_without_an_answer_in_time_nobody_knows() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         if request.method == "GET":
-            return web.json_response({"message": "not found"}, status=404)
+            return web.json_response(MISSING, status=404)
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(b'{"metadata": ')
@@ -87,6 +88,28 @@ def test_a_token_that_is_refused_again_is_the_answer(tmp_path: Path) -> None:
     answer = asyncio.run(served(handler, lambda api: api.request("GET", "/pod"), token=mounted))
     assert isinstance(answer, Answer)
     assert answer.status == 401
+
+
+@pytest.mark.parametrize("page", ["<html>Sign in</html>", '{"error": "no backend"}', "[]"])
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_proxys_page_is_neither_a_document_nor_its_absence(page: str, status: int) -> None:
+    async def handler(request: web.Request) -> web.Response:
+        del request
+        return web.Response(text=page, status=status)
+
+    with pytest.raises(ServerUnreachable, match="what answers is no API server"):
+        asyncio.run(served(handler, lambda api: KubernetesDocumentStore(api).read("lock")))
+
+
+def test_of_a_write_that_a_proxy_answered_it_is_unknown_whether_it_landed() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response(MISSING, status=404)
+        return web.Response(text="<html>Sign in</html>")
+
+    outcome = asyncio.run(served(handler, lambda api: KubernetesDocumentStore(api).create("lock", Content({"a": "b"}))))
+    assert isinstance(outcome, Unknown)
+    assert "no API server" in outcome.cause
 
 
 def event(size: int = 1) -> bytes:
@@ -138,3 +161,25 @@ def test_a_watch_gives_whole_events_and_breaks_on_anything_else(sent: tuple[byte
     assert found == seen
     assert words in reason
     assert bool(words) is bool(reason)
+
+
+def test_a_watch_that_lasts_too_long_ends_and_does_not_end_who_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time-out may come while the listener awaits something of its own: it was the listener that was canceled then."""
+    monkeypatch.setattr("understudy.documents.api_server._WATCH_FOR", 0)
+    listened: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(event())
+            await asyncio.sleep(0.01)
+
+    async def listen(api: ApiServer) -> None:
+        async for _ in api.watch("/pods"):
+            await asyncio.sleep(0.5)
+            listened.append("to the end")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(served(handler, listen, within=0.1))
+    assert listened

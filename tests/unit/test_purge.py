@@ -117,6 +117,19 @@ def test_its_cluster_id_is_used_up(home: Path) -> None:
     assert {path.name: path.read_bytes() for path in (home / "c" / "documents").iterdir()} == before
 
 
+@pytest.mark.parametrize("command", ["resume", "suspend", "cancel"])
+def test_nothing_that_is_asked_of_it_afterwards_brings_it_back(home: Path, command: str) -> None:
+    jobs = JobStore(documents_of(home), NAMES.job_document, "j", "job.py")
+    begun = asyncio.run(jobs.begin_attempt(10, "b", nothing_granted, Generation(), run="2"))
+    asyncio.run(jobs.failed_once(begun.token, 1.0, 600.0, "its driver failed"))
+    asyncio.run(jobs.end(begun.token, Status.FAILED, "its driver failed"))
+    assert purge(home, "--remove").exit_code == 0
+    told = CliRunner().invoke(app, [command, "--cluster-id", "c", "--ha-dir", str(home)])
+    assert isinstance(told.exception, IdentityConflict), told.output
+    assert buried(home) == [True, True]
+    assert purge(home, "--remove").output == "nothing is left to remove\n"
+
+
 def test_what_has_not_ended_is_refused_and_nothing_is_changed(home: Path) -> None:
     jobs = JobStore(documents_of(home), NAMES.job_document, "j", "job.py")
     asyncio.run(jobs.begin_attempt(10, "b", nothing_granted, Generation(), run="2"))

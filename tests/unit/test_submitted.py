@@ -15,10 +15,11 @@ from tests.doubles.blobs import MemoryBlobStore
 from understudy.config.timings import Timings
 from understudy.config.tree import Storage
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.errors import DocumentUnreadable, EnvironmentProblem, IdentityConflict, SettingsError
+from understudy.errors import DocumentError, DocumentUnreadable, EnvironmentProblem, IdentityConflict, SettingsError
 from understudy.events import Log
 from understudy.ha.artifacts import ArtifactStore
 from understudy.ha.draft import Draft, submit
+from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.ha.services import HighAvailabilityServices
@@ -178,6 +179,39 @@ class TestAReplica:
             assert machine.closed == 0
             found.directory.remove()
 
+        run(script)
+
+    @pytest.mark.parametrize("what", ["documents", "storage"])
+    def test_a_server_that_fails_now_and_then_does_not_end_it(
+        self, machine: Machine, what: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failing = False
+
+        async def read(self: JobStore) -> Job | None:
+            if failing and what == "documents":
+                raise DocumentError("503: etcdserver: leader changed", where="c-j")
+            return await known(self)
+
+        async def script() -> None:
+            nonlocal failing
+            replica = machine.replica()
+            machine.blobs.fault = lambda verb: "lost" if failing and (what, verb) == ("storage", "read") else ""
+            waiting = asyncio.create_task(replica.fetched())
+            await machine.said()
+            failing = True
+            if what == "storage":
+                await machine.submit()
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            failing = False
+            if what == "documents":
+                await machine.submit()
+            found = await waiting
+            assert found is not None
+            found.directory.remove()
+
+        known = JobStore.read
+        monkeypatch.setattr(JobStore, "read", read)
         run(script)
 
     def test_one_that_is_told_to_stop_leaves_nothing(self, machine: Machine) -> None:

@@ -211,14 +211,23 @@ class ApiServer:
                 answer = Answer(stream.status, _parsed(await response.read()))
                 raise DocumentError(f"cannot be watched: {answer.reason}", where=path)
             # Two missed bookmarks: a server that is silent for so long is gone, even if TCP still holds the connection.
-            async with asyncio.timeout(_WATCH_FOR + 2 * self.timeout):
-                async for line in _lines(stream.content, path):
-                    event = _parsed(line)
-                    thing = event.get("object")
-                    if event.get("type") == "ERROR" or not isinstance(thing, dict):
-                        said = thing.get("message") if isinstance(thing, dict) else line[:80].decode(errors="replace")
-                        raise DocumentError(f"the watch broke: {said}", where=path)
-                    yield event
+            loop = asyncio.get_running_loop()
+            end = loop.time() + _WATCH_FOR + 2 * self.timeout
+            lines = _lines(stream.content, path)
+            while True:
+                if loop.time() >= end:  # what has come already is there without a wait, which alone could time out
+                    raise TimeoutError
+                # None is held across a yield: it would cancel what the caller awaits.
+                async with asyncio.timeout_at(end):
+                    line = await anext(lines, None)
+                if line is None:
+                    return
+                event = _parsed(line)
+                thing = event.get("object")
+                if event.get("type") == "ERROR" or not isinstance(thing, dict):
+                    said = thing.get("message") if isinstance(thing, dict) else line[:80].decode(errors="replace")
+                    raise DocumentError(f"the watch broke: {said}", where=path)
+                yield event
         except aiohttp.ClientError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
         finally:

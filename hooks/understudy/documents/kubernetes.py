@@ -218,6 +218,13 @@ class KubernetesDocumentStore:
             ) from error
         if answer.status not in {200, 404}:
             raise self._refusal(answer, "get" if name else "list", name)
+        expected = _is_object(answer.body) if name else "items" in answer.body
+        if not (expected if answer.status == 200 else answer.body.get("kind") == "Status"):
+            raise ServerUnreachable(
+                f"what answers is no API server: {answer.reason}",
+                where=name or self._api.namespace,
+                remedy="Is there a proxy between?",
+            )
         return answer
 
     async def _patch(self, seen: Document, body: Json) -> Outcome:
@@ -232,6 +239,8 @@ class KubernetesDocumentStore:
         except OSError as error:
             return Unknown(f"{name}: no answer from the API server: {_said(error)}")
         match answer.status:
+            case 200 | 201 if not _is_object(answer.body):
+                return Unknown(f"{name}: what answers is no API server: {answer.reason}")
             case 200 | 201:
                 document = self._document(name, answer.body)
                 assert document is not None, "it carries our nonce"
@@ -281,6 +290,12 @@ class KubernetesDocumentStore:
         if answer.status == 403:
             return forbidden(answer, verb, self._shape.resource, self._api.namespace, name)
         return DocumentError(answer.reason, where=name, remedy="Look at the API server and at the object")
+
+
+def _is_object(body: Json) -> bool:
+    """An object as it is stored. A proxy's page is none, also where its status is 200."""
+    metadata = body.get("metadata")
+    return isinstance(metadata, dict) and {"uid", "resourceVersion"} <= metadata.keys()
 
 
 def _client_go(leader: LeaderRecord) -> Json:

@@ -356,6 +356,7 @@ class JobStore:
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
             stored: dict[str, object] = {}
+            ownership.refuse_removed(document)
             ownership.refuse_foreign(document, ENTRY)
             if document is None or ENTRY not in document.entries:
                 if min_epoch is None or not is_new(self.name, document, await min_epoch()):

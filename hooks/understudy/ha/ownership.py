@@ -28,6 +28,16 @@ def refuse_foreign(document: Document | None, entry: str) -> None:
             raise IdentityConflict(f"this is {what} of another cluster id", where=document.name, remedy=_REMEDY)
 
 
+def refuse_removed(document: Document | None) -> None:
+    """Raises ``IdentityConflict`` for a document that was buried: its revision stays, so that no old grant comes back, and nothing else."""
+    if document is not None and document.buried:
+        raise IdentityConflict(
+            "the HA data of this cluster id were removed for good",
+            where="--cluster-id",
+            remedy="Choose another one, or delete what is left of this one where it was kept (understudy purge says where)",
+        )
+
+
 def refuse_other_job(name: str, found: str, ours: str) -> None:
     """Raises ``IdentityConflict`` for a job's document whose record names another job than ``ours``."""
     if found != ours:

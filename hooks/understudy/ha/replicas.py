@@ -156,12 +156,7 @@ class ReplicaStore:
         """
         for _ in range(_TRIES):
             document = await self._store.read(self.name)
-            if document is not None and document.buried:
-                raise IdentityConflict(
-                    "the HA data of this cluster id were removed for good",
-                    where="--cluster-id",
-                    remedy="Choose another one, or delete what is left of this one where it was kept (understudy purge says where)",
-                )
+            ownership.refuse_removed(document)
             ownership.refuse_foreign(document, _CLUSTER)
             self._moved = _here(document, self.name)
             if (bound := _Bound.of(document)) is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from understudy.blobs.model import BlobStore
 from understudy.clock import HostClock
-from understudy.errors import DocumentUnreadable, EnvironmentProblem, ServerUnreachable
+from understudy.errors import AccessDenied, DocumentEmptied, DocumentError, DocumentUnreadable, EnvironmentProblem
 from understudy.events import Log
 from understudy.ha.artifacts import ArtifactStore, Attached, File, readable
 from understudy.ha.generation import Generation
@@ -33,6 +33,9 @@ from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.workspace import OwnDirectory, sweep
 
 WAITS = "waits for a first submission: understudy submit"
+
+#: What waiting changes nothing of. Anything else that a server says, or does not say in time, may be otherwise in a while.
+_FINAL = (AccessDenied, DocumentEmptied, DocumentUnreadable)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -105,17 +108,18 @@ class Submitted:
     async def _awaited(self, jobs: JobStore, membership: Membership) -> Fetched | None:
         said = ""
         while not self.told_to_stop.is_set():
+            one = None
             try:
                 one = await self._current(jobs)
-            except ServerUnreachable as error:
-                if not self.health.waits:
+                if one is not None and (found := await self._fetch(one, jobs)) is not None:
+                    return found
+            except DocumentError as error:
+                if not self.health.waits or isinstance(error, _FINAL):
                     raise  # as every replica does that cannot begin
                 if str(error) != said:
                     said = str(error)
                     self.log.say("unreachable", said)
                 one = None
-            if one is not None and (found := await self._fetch(one, jobs)) is not None:
-                return found
             if one is None:
                 await self._wait(membership)
         return None
