@@ -197,7 +197,9 @@ async def refused(address: str, tmp_path: Path) -> UnderstudyError:
         ("127.0.0.1:no", "--ha-address: '127.0.0.1:no' is no host:port"),
         ("a:2181,,b:2181", "--ha-address: '' is no host:port"),
         ("a:2181/x//y", "--ha-address: /x//y is no path"),
-        ("a:2181?password=x", "--ha-address: password=x is no option of it. There are digest,"),
+        ("a:2181?password=hunter2", "--ha-address: password=… is no option of it. There are digest,"),
+        ("a:2181?digest=me:hunter2", "--ha-address: digest=… cannot be read: No such file"),
+        ("me:hunter2@a:2181", "--ha-address: '…@a:2181' is no host:port"),
         ("a:2181?digest=/nowhere/x", "--ha-address: digest=/nowhere/x cannot be read: No such file"),
         ("a:2181?certificate=/x", "--ha-address: a certificate without ca"),
         ("a:2181?ca=/nowhere", "--ha-address: ca=/nowhere: there is no such file"),
@@ -212,6 +214,7 @@ def test_an_address_that_is_wrong_is_named(
     error = asyncio.run(refused(address, tmp_path))
     assert isinstance(error, SettingsError)
     assert said in str(error)
+    assert "hunter2" not in str(error)
 
 
 def test_a_path_that_is_missing_is_named_with_how_to_make_it(backend: ZooKeeper, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.unit.answering import served
+from tests.unit.answering import served, serving
 from understudy.documents.api_server import Answer, ApiServer
 from understudy.documents.kubernetes import KubernetesDocumentStore
 from understudy.documents.model import Content, Unknown
@@ -183,3 +183,53 @@ def test_a_watch_that_lasts_too_long_ends_and_does_not_end_who_listens(monkeypat
     with pytest.raises(TimeoutError):
         asyncio.run(served(handler, listen, within=0.1))
     assert listened
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.6])
+def test_credentials_of_a_plug_in_are_asked_for_again_when_they_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Those of clouds are good for a quarter of an hour, and a command may wait for a day. ``seconds``: what the plug-in takes."""
+    plug_in, runs = tmp_path / "plug-in", tmp_path / "runs"
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "t"}}
+    told = json.dumps(credential).replace('"t"', '"t\'$(wc -l <"$runs")\'"').replace("\n", "")
+    plug_in.write_text(
+        f"#!/bin/sh\nruns={runs}\necho >>$runs\n[ $(wc -l <$runs) = 1 ] || sleep {seconds}\necho '{told}'\n"
+    )
+    plug_in.chmod(0o755)
+    valid = "t1"
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != f"Bearer {valid}":
+            return web.json_response({"kind": "Status", "message": "who are you"}, status=401)
+        return web.json_response(MISSING, status=404)
+
+    async def run() -> None:
+        nonlocal valid
+        async with serving(handler) as url:
+            user = {
+                "exec": {"apiVersion": credential["apiVersion"], "command": str(plug_in), "interactiveMode": "Never"}
+            }
+            kubeconfig = {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "here",
+                "contexts": [{"name": "here", "context": {"cluster": "it", "user": "me", "namespace": "ours"}}],
+                "clusters": [{"name": "it", "cluster": {"server": url}}],
+                "users": [{"name": "me", "user": user}],
+            }
+            (tmp_path / "config").write_text(json.dumps(kubeconfig))
+            async with await ApiServer.connect(0.3) as api:
+                store = KubernetesDocumentStore(api)
+                assert await store.read("lock") is None
+                valid = "t2"
+                if seconds:
+                    with pytest.raises(ServerUnreachable):
+                        await store.read("lock")
+                    await asyncio.sleep(seconds)
+                assert await store.read("lock") is None
+        assert runs.read_text() == "\n\n", "it is asked once, however many requests wait for it"
+
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "config"))
+    asyncio.run(run())

@@ -63,7 +63,10 @@ def test_the_registry_finds_it_by_its_name() -> None:
         ("127.0.0.1:no/x", "--ha-address: '127.0.0.1:no' is no host:port"),
         ("a:2379,,b:2379/x", "--ha-address: '' is no host:port"),
         ("http://a:2379/x", "--ha-address: 'http://a:2379/x' is a URL. Write HOST:PORT,"),
-        ("a:2379/x?password=x", "--ha-address: password=x is no option of it. There are user,"),
+        ("a:2379/x?password=hunter2", "--ha-address: password=… is no option of it. There are user,"),
+        ("a:2379/x?user=me:hunter2", "--ha-address: user=… cannot be read: No such file"),
+        ("me:hunter2@a:2379/x", "--ha-address: '…@a:2379' is no host:port"),
+        ("http://me:hunter2@a:2379/x", "--ha-address: '…@a:2379/x' is a URL. Write HOST:PORT,"),
         ("a:2379/x?user=", "--ha-address: user=(nothing) is no option"),
         ("a:2379/x?user", "--ha-address: what follows ? is not OPTION=VALUE"),
         ("a:2379/x?user=/nowhere/x", "--ha-address: user=/nowhere/x cannot be read: No such file"),
@@ -77,6 +80,7 @@ def test_an_address_that_is_wrong_is_named(tmp_path: Path, address: str, said: s
     error = asyncio.run(refused(tmp_path, address))
     assert isinstance(error, SettingsError)
     assert said in str(error)
+    assert "hunter2" not in str(error)
 
 
 def test_a_file_that_holds_no_user_is_refused_and_its_text_not_shown(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def parse(text: str) -> EtcdAddress:
     members, _, prefix = place.partition("/")
     prefix = prefix.strip("/")
     if "://" in place:
-        _refuse(f"{place!r} is a URL", f"Write {FORM}; with ca=FILE after a ? it is spoken to over TLS")
+        _refuse(f"{_host(place)!r} is a URL", f"Write {FORM}; with ca=FILE after a ? it is spoken to over TLS")
     if not _PREFIX.fullmatch(prefix):
         _refuse(f"{prefix!r} is no prefix of keys", f"Write {FORM}, the same for all replicas")
     given = _options(options)
@@ -70,7 +70,7 @@ def _options(text: str) -> dict[str, str]:
         _refuse("what follows ? is not OPTION=VALUE&OPTION=VALUE", f"Write {FORM}?ca=FILE")
     for name, value in pairs:
         if name not in _OPTIONS or not value:
-            _refuse(f"{name}={value or '(nothing)'} is no option of it", f"There are {', '.join(_OPTIONS)}")
+            _refuse(f"{name}={'…' if value else '(nothing)'} is no option of it", f"There are {', '.join(_OPTIONS)}")
     return dict(pairs)
 
 
@@ -80,7 +80,7 @@ def _member(text: str) -> str:
     except ValueError:
         host, port = "", 0
     if not host or not port:
-        _refuse(f"{text!r} is no host:port", f"Write {FORM}")
+        _refuse(f"{_host(text)!r} is no host:port", f"Write {FORM}")
     return join_host_port(host, port)
 
 
@@ -91,7 +91,7 @@ def _user(path: str) -> str:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
-        _refuse(f"user={path} cannot be read: {reason}", "Name a file that can")
+        _refuse(f"user={_path(path)} cannot be read: {reason}", "Name a file that can")
     user, colon, password = text.partition(":")
     if not (user and colon and password) or "\n" in text:
         _refuse(f"user={path} does not hold USER:PASSWORD", "Write one line into it")
@@ -112,6 +112,17 @@ def _tls(given: dict[str, str]) -> ssl.SSLContext | None:
     except OSError as error:  # ssl.SSLError is one
         _refuse(f"ca, certificate or key cannot be used: {error}", "Name files that hold them, in PEM")
     return context
+
+
+def _host(text: str) -> str:
+    """As it may be shown: without what stands before an @, which some write credentials into."""
+    _, at, host = text.rpartition("@")
+    return f"…@{host}" if at else text
+
+
+def _path(text: str) -> str:
+    """As it may be shown: USER:PASSWORD in the place of the file that holds them is not."""
+    return "…" if ":" in text else text
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:

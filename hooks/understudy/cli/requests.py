@@ -318,8 +318,7 @@ async def wait_for(job_of: JobOf, request: Request, wish: Wish) -> Answer:
     from understudy.ha.job import Status
 
     until = time.monotonic() + wish.patience
-    draining = False
-    while draining or time.monotonic() < until:
+    while time.monotonic() < until:
         job = None
         with suppress(DocumentError):  # a server may be away for a while, and the request stands
             job = await job_of.jobs.read()
@@ -328,7 +327,8 @@ async def wait_for(job_of: JobOf, request: Request, wish: Wish) -> Answer:
             continue
         if (answer := _answer_to(request, job)) is not None:
             return answer
-        draining = wish.action == "drain" and job.status is Status.DRAINING  # its last batch takes as long as it takes
+        if wish.action == "drain" and job.status is Status.DRAINING:  # its last batch takes as long as it takes
+            until = time.monotonic() + wish.patience
         if job.requests.request is None or job.requests.request.id != request.id:
             raise RequestFailed(
                 "another request has taken its place", where=wish.action, remedy="See understudy status"

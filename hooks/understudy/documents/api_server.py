@@ -14,6 +14,7 @@ import re
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -80,6 +81,32 @@ class _MountedToken:
         return self._token
 
 
+class _Kubeconfig:
+    """What kubeconfig says of a user, which a plug-in of it may know for a quarter of an hour only."""
+
+    def __init__(self, context: str, configuration: client.Configuration) -> None:
+        self._context, self._configuration = context, configuration
+        self._loading: asyncio.Task[Any] | None = None
+
+    async def load(self) -> Any:
+        """Raises ``ConfigException``, ``OSError`` and ``ValueError``. Goes on where who waits is canceled: a plug-in may take longer
+        than a request.
+        """
+        from kubernetes.aio import config
+
+        if self._loading is None or self._loading.done():
+            load = config.load_kube_config(context=self._context or None, client_configuration=self._configuration)
+            self._loading = asyncio.create_task(load)
+        return await asyncio.shield(self._loading)
+
+    async def load_again(self) -> None:
+        """As ``load``, and what it says stays as it was where it cannot be had."""
+        from kubernetes.aio.config.config_exception import ConfigException
+
+        with suppress(ConfigException, OSError, ValueError):
+            await self.load()
+
+
 class ApiServer:
     """One client of one API server, for the objects of ``namespace``. ``timeout`` is of each request, in seconds."""
 
@@ -89,11 +116,12 @@ class ApiServer:
         namespace: str,
         timeout: float,
         token: _MountedToken | None = None,
+        kubeconfig: _Kubeconfig | None = None,
     ) -> None:
         self.namespace = namespace
         self.timeout = timeout
         self._configuration = configuration
-        self._token = token
+        self._token, self._kubeconfig = token, kubeconfig
         self._client = client.ApiClient(configuration)
         #: For metrics.
         self.sent = {"requests": 0, "writes": 0, "bytes": 0}
@@ -106,12 +134,12 @@ class ApiServer:
         """
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not context:
             return cls._in_cluster(timeout, namespace)
-        from kubernetes.aio import config
         from kubernetes.aio.config.config_exception import ConfigException
 
         configuration = client.Configuration()
+        kubeconfig = _Kubeconfig(context, configuration)
         try:
-            loader = await config.load_kube_config(context=context or None, client_configuration=configuration)
+            loader = await kubeconfig.load()
         except (ConfigException, OSError, ValueError) as error:
             raise SettingsError(
                 f"no way to the cluster: {error}",
@@ -119,7 +147,8 @@ class ApiServer:
                 remedy="Name a kubeconfig that kubectl works with",
             ) from error
         current = loader.current_context if isinstance(loader.current_context, dict) else {}
-        return cls(configuration, namespace or current.get("context", {}).get("namespace") or "default", timeout)
+        namespace = namespace or current.get("context", {}).get("namespace") or "default"
+        return cls(configuration, namespace, timeout, kubeconfig=kubeconfig)
 
     @classmethod
     def _in_cluster(cls, timeout: float, namespace: str) -> Self:
@@ -246,6 +275,8 @@ class ApiServer:
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.value(again=again)}"
         else:
+            if again and self._kubeconfig is not None:
+                await self._kubeconfig.load_again()
             await self._client.update_params_for_auth(headers, [], ["BearerToken"], "", "", None)
 
 

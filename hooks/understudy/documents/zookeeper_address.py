@@ -104,7 +104,7 @@ def _options(text: str) -> dict[str, str]:
         _refuse("what follows ? is not OPTION=VALUE&OPTION=VALUE", _FORM)
     for name, value in pairs:
         if name not in _OPTIONS or not value:
-            _refuse(f"{name}={value or '(nothing)'} is no option of it", f"There are {', '.join(_OPTIONS)}")
+            _refuse(f"{name}={'…' if value else '(nothing)'} is no option of it", f"There are {', '.join(_OPTIONS)}")
     return dict(pairs)
 
 
@@ -114,7 +114,7 @@ def _server(text: str) -> str:
     except ValueError:
         host, port = "", 0
     if not host or not port:
-        _refuse(f"{text!r} is no host:port", _FORM)
+        _refuse(f"{_host(text)!r} is no host:port", _FORM)
     return joined(host, port)
 
 
@@ -125,7 +125,8 @@ def _secret(path: str, option: str) -> str:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         _refuse(
-            f"{option}={path} cannot be read: {getattr(error, 'strerror', None) or 'no text'}", "Name a file that can"
+            f"{option}={_path(path)} cannot be read: {getattr(error, 'strerror', None) or 'no text'}",
+            "Name a file that can",
         )
     user, colon, password = text.partition(":")
     if not (user and colon and password) or "\n" in text:
@@ -143,6 +144,17 @@ def _largest(text: str) -> int:
     if not text.isdecimal() or int(text) <= 2 * _AROUND:
         _refuse(f"jute.maxbuffer={text} is no number of bytes above {2 * _AROUND}", "Write it as the servers have it")
     return int(text) - _AROUND
+
+
+def _host(text: str) -> str:
+    """As it may be shown: without what stands before an @, which some write credentials into."""
+    _, at, host = text.rpartition("@")
+    return f"…@{host}" if at else text
+
+
+def _path(text: str) -> str:
+    """As it may be shown: USER:PASSWORD in the place of the file that holds them is not."""
+    return "…" if ":" in text else text
 
 
 def _refuse(what: str, remedy: str) -> NoReturn:
