@@ -172,6 +172,26 @@ def test_a_grant_that_is_raised_is_another_one_for_each_component() -> None:
     played(script)
 
 
+def test_a_lock_that_is_given_back_is_led_no_more_by_any_component() -> None:
+    """As at a hand-over. The elector tells of losses only, and a contender served on until this process's next grant."""
+
+    async def script(bench: Bench) -> None:
+        job = Attached()
+        bench.service.election("job").attach(job)
+        election, contender = bench.start("a")
+        bench.grant(1)
+        await turns()
+        assert await bench.service.release("b")
+        await turns()
+        assert contender.heard == ["granted 1", "revoked the lock is given back"]
+        assert not election.has_leadership(ONE)
+        assert not election.confirm(ONE, "here:1")
+        assert job.heard == ["granted 1"], "what gives the lock back has lost nothing"
+        assert bench.made[-1].asked == ["release b"]
+
+    played(script)
+
+
 @dataclass(eq=False)
 class Attached:
     """A candidate that hears the elector itself."""

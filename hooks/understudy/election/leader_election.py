@@ -167,6 +167,12 @@ class LeaderElectionService:
             self._hear(Granted(raised))
         return raised
 
+    async def release(self, successor: str | None) -> bool:
+        """As ``Elector.release``. Each component that leads is told before that it does not: the elector tells of losses only."""
+        assert self._elector is not None, "a component has started"
+        self._hear(Lost("the lock is given back"))
+        return await self._elector.release(successor)
+
     def confirmed(self, epoch: int) -> dict[str, str]:
         """The addresses, by component, that a claim of the job under ``epoch`` takes along."""
         return components.confirmed(self._state, epoch)

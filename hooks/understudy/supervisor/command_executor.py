@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from understudy.blobs.model import BlobStore
 from understudy.clock import HostClock
 from understudy.election.elector import Elector
+from understudy.election.leader_election import LeaderElectionService
 from understudy.errors import UnderstudyError
 from understudy.events import Log
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
 from understudy.protocol.messages import Drain, Hold, LetGo, Quiesce, Reclaim, Save
-from understudy.supervisor.claims import JobClaims, Lock
+from understudy.supervisor.claims import JobClaims
 from understudy.supervisor.commands import (
     AnswerRequest,
     BeginAttempt,
@@ -114,7 +115,7 @@ class CommandExecutor:
     jobs: JobStore
     claims: JobClaims
     elector: Elector
-    lock: Lock
+    lock: LeaderElectionService
     guard: DeadlineGuard
     slot: DriverSlot
     reports: DriverReports
@@ -249,7 +250,7 @@ class CommandExecutor:
 
     async def release(self, successor: str | None) -> None:
         self.guard.released()
-        await self.elector.release(successor)
+        await self.lock.release(successor)
 
     # --- the driver ---------------------------------------------------------------------------------------------------
 
