@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from testkit.faults import Fault
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
@@ -41,6 +42,26 @@ def test_a_leader_holds_both() -> None:
         fleet = Fleet()
         await fleet.multi("new").until(Role.LEADING)
         assert await fleet.holders() == ["new", "new"]
+
+    virtually(run())
+
+
+def test_servers_that_are_slow_and_answer_each_request_in_time_cost_no_lead() -> None:
+    """A renewal is a request to each. All within the time-out of one lost the lead: the first landed each time, the second never."""
+
+    async def run() -> None:
+        fleet = Fleet()
+        member = fleet.multi("new")
+        await member.until(Role.LEADING)
+        for wire in member.wires:
+            wire.write, wire.fetch = slow, slow
+        await asyncio.sleep(10 * FAST.lease)
+        assert member.role() is Role.LEADING
+        assert not {"lost", "parked"} & set(member.events)
+
+    async def slow(call: Call[Any]) -> Any:
+        await asyncio.sleep(0.9 * FAST.request)
+        return await call()
 
     virtually(run())
 

@@ -19,7 +19,7 @@ from understudy.clock import Clock
 from understudy.config.timings import Timings
 from understudy.documents.model import Conflict, DocumentStore, Outcome, Unknown, Written
 from understudy.documents.settle import shell
-from understudy.election import machine
+from understudy.election import machine, multi
 from understudy.election.commands import (
     Command,
     Grant,
@@ -109,6 +109,8 @@ class Elector:
         self._store, self._clock, self._candidate, self._log = store, clock, candidate, log
         self._min_epoch, self._jitter, self._nonce, self._stamp = min_epoch, jitter, nonce, stamp
         self._timings, self._name = timings, name
+        # Two requests, one after the other; deadlines count from when the first was sent, whichever time they take.
+        self._request = timings.request * (multi.REQUESTS if lock_kind == multi.KIND else 1)
         self._state = State(Rules(name, holder, timings, generation, lock_kind, workload))
         self._inbox: asyncio.Queue[Input] = asyncio.Queue()
         # No set: they end in the order they were made, the same way every time.
@@ -298,7 +300,7 @@ class Elector:
     async def _read(self) -> None:
         observation: Input
         try:
-            document = await self._within(self._timings.request, lambda: self._store.read(self._name))
+            document = await self._within(self._request, lambda: self._store.read(self._name))
             observation = Seen(lock_state_of(document))
         except DocumentUnreadable as error:
             # guard: unreadable-is-not-free
@@ -320,7 +322,7 @@ class Elector:
     async def _write(self, attempt: Attempt) -> None:
         outcome: Outcome | Corrupt
         try:
-            outcome = await self._within(self._timings.request, lambda: self._send(attempt))
+            outcome = await self._within(self._request, lambda: self._send(attempt))
         except DocumentUnreadable as error:
             outcome = self._corrupt(error)
         except Exception as error:  # noqa: BLE001 - it may have landed before it failed

@@ -26,10 +26,21 @@ from dataclasses import dataclass, replace
 from understudy.documents.model import Conflict, Content, Document, DocumentStore, Outcome, Unknown, Written, conflict
 from understudy.documents.settle import shell
 from understudy.election.records import GRANT, Free, Held, Unwritten, lock_state_of, view_grant
-from understudy.errors import DocumentError, DocumentUnreadable
+from understudy.errors import DocumentUnreadable
 
 KIND = "multi"
 _BETWEEN = "|"
+
+
+#: Requests that a write takes, one after the other; of reads there are no more.
+REQUESTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Both(Document):
+    """What is seen of both. ``first``: that half as it stood, with which a write that loses the second one puts it back."""
+
+    first: Document | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +65,13 @@ class MultiStore:
         return _seen(*halves)
 
     async def create(self, name: str, content: Content) -> Outcome:
-        return await self._write(name, None, None, content)
+        return await self._write(name, None, None, content, before=None)
 
     async def replace(self, seen: Document, content: Content) -> Outcome:
-        # What was decided on are these two revisions and no later ones; contents are only read to put the first back.
+        # What was decided on are these two revisions and no later ones; contents are only needed to put the first back.
         one, two = seen.revision.split(_BETWEEN)
-        return await self._write(seen.name, _half(seen, one), _half(seen, two), content)
+        before = seen.first if isinstance(seen, _Both) else None
+        return await self._write(seen.name, _half(seen, one), _half(seen, two), content, before)
 
     async def bury(self, seen: Document) -> Outcome:
         one, two = (_half(seen, revision) for revision in seen.revision.split(_BETWEEN))
@@ -93,20 +105,16 @@ class MultiStore:
             for watch in watches:
                 watch.cancel()
 
-    async def _write(self, name: str, one: Document | None, two: Document | None, content: Content) -> Outcome:
-        try:
-            before = await self.first.read(name)
-        except DocumentUnreadable:
-            before = None
-        except DocumentError as error:
-            return Unknown(f"not sent: {error}")
+    async def _write(
+        self, name: str, one: Document | None, two: Document | None, content: Content, before: Document | None
+    ) -> Outcome:
         first = await _put(self.first, name, one, content)
         if not isinstance(first, Written):
             return await self._failed(name, first)
         second = await _put(self.second, name, two, content)
         match second:
             case Written():
-                return Written(_both(first.document, second.document))
+                return Written(_both(first.document, second.document, second.document))
             case Conflict():
                 await self._put_back(first.document, before)
         return await self._failed(name, second)
@@ -150,7 +158,7 @@ def _seen(one: Document | None, two: Document | None) -> Document | None:
         # The second half is missing: no process leads by the first alone, but its epoch counts.
         assert one is not None
         shown = replace(one, leader=None, entries={})
-    return replace(shown, revision=_revisions(one, two))
+    return _both(one, two, shown)
 
 
 def _neither(one: Document, two: Document) -> Document:
@@ -167,8 +175,8 @@ def _neither(one: Document, two: Document) -> Document:
     return replace(higher, leader=record)
 
 
-def _both(one: Document, two: Document) -> Document:
-    return replace(two, revision=_revisions(one, two))
+def _both(one: Document | None, two: Document | None, shown: Document) -> Document:
+    return _Both(shown.name, shown.entries, shown.leader, shown.labels, _revisions(one, two), one)
 
 
 def _revisions(one: Document | None, two: Document | None) -> str:
