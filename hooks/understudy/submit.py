@@ -44,21 +44,6 @@ def local_files(submit: Sequence[str], name: str, setting: str) -> list[Path]:
     return [Path(part) for part in parts if part and "://" not in part]
 
 
-def is_native(submit: Sequence[str]) -> bool:
-    """Whether executors are pods of a Kubernetes cluster."""
-    return option(submit, "--master", "spark.master").startswith("k8s://")
-
-
-def executors_wanted(submit: Sequence[str]) -> int:
-    """How many executors a job runs with: Spark's own default is two. 0 if Spark decides by load.
-
-    Raises ``ValueError`` for what is no number.
-    """
-    if (settings_of(submit).get("spark.dynamicAllocation.enabled") or "").lower() == "true":
-        return 0
-    return int(option(submit, "--num-executors", "spark.executor.instances") or 2)
-
-
 def with_bracketed_hosts(submit: Sequence[str]) -> list[str]:
     """``submit`` with IPv6 addresses of the driver in brackets: Kubernetes gives a pod's address without, Spark refuses it so."""
     return [_bracketed_host(word) for word in submit]
@@ -173,3 +158,25 @@ def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str,
 def started_with(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> str:
     """As ``option``, and from the files of ``all_settings`` where neither is given; empty where it is in none of them."""
     return option(submit, name, "") or all_settings(submit, environ).get(setting, "")
+
+
+def is_native(submit: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether executors are pods of a Kubernetes cluster. Raises ``SettingsError`` for a file of settings that cannot be read."""
+    master = started_with(submit, environ, "--master", "spark.master") or environ.get("MASTER", "")
+    return master.startswith("k8s://")
+
+
+def executors_wanted(submit: Sequence[str], environ: Mapping[str, str]) -> int:
+    """How many executors a job runs with: Spark's own default is two. 0 if Spark decides by load.
+
+    Raises ``SettingsError`` for what is no number, and for a file of settings that cannot be read.
+    """
+    if all_settings(submit, environ).get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        return 0
+    given = started_with(submit, environ, "--num-executors", "spark.executor.instances")
+    try:
+        return int(given or 2)
+    except ValueError:
+        raise SettingsError(
+            f"{given!r} is no number of executors", where="--num-executors", remedy="Write --num-executors 2"
+        ) from None

@@ -7,8 +7,17 @@ from pathlib import Path
 import pytest
 
 from understudy.errors import SettingsError
-from understudy.submit import all_settings, deploy_mode, is_native, merged, option, properties, settings_of, without
-from understudy.supervisor.native import wanted
+from understudy.submit import (
+    all_settings,
+    deploy_mode,
+    executors_wanted,
+    is_native,
+    merged,
+    option,
+    properties,
+    settings_of,
+    without,
+)
 
 
 def test_settings_are_found_in_every_spelling() -> None:
@@ -33,7 +42,7 @@ def test_an_option_wins_over_the_setting_it_stands_for_and_the_last_one_over_the
     ],
 )
 def test_executors_are_pods_only_where_the_master_is_kubernetes(submit: tuple[str, ...], native: bool) -> None:
-    assert is_native(submit) is native
+    assert is_native(submit, {}) is native
 
 
 @pytest.mark.parametrize(
@@ -46,7 +55,7 @@ def test_executors_are_pods_only_where_the_master_is_kubernetes(submit: tuple[st
     ],
 )
 def test_how_many_executors_a_job_asks_for(submit: tuple[str, ...], count: int) -> None:
-    assert wanted(submit) == count
+    assert executors_wanted(submit, {}) == count
 
 
 def test_an_option_is_taken_out_with_its_value_in_either_spelling() -> None:
@@ -54,9 +63,24 @@ def test_an_option_is_taken_out_with_its_value_in_either_spelling() -> None:
     assert without(submit, "--num-executors") == ["--name", "a", "--conf", "b=c"]
 
 
-def test_what_is_no_number_of_executors_is_refused() -> None:
+@pytest.mark.parametrize("submit", [("--conf", "spark.executor.instances=two"), ("--num-executors", "two")])
+def test_what_is_no_number_of_executors_is_refused(submit: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError, match="--num-executors: 'two' is no number of executors"):
-        wanted(("--conf", "spark.executor.instances=two"))
+        executors_wanted(submit, {})
+
+
+def test_the_master_and_the_number_of_executors_are_also_those_of_files(tmp_path: Path) -> None:
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text("spark.master k8s://https://kubernetes.default.svc\nspark.executor.instances 20\n")
+    environ = {"SPARK_CONF_DIR": str(tmp_path)}
+    assert (is_native((), environ), executors_wanted((), environ)) == (True, 20)
+    assert not is_native(("--master", "local"), environ)
+    assert is_native((), {"MASTER": "k8s://https://kubernetes.default.svc"})
+    assert executors_wanted(("--num-executors", "3"), environ) == 3
+    assert executors_wanted(("--conf", "spark.dynamicAllocation.enabled=true"), environ) == 0
+    mine = tmp_path / "mine.conf"
+    mine.write_text("spark.dynamicAllocation.enabled=true\nspark.executor.instances 20\n")
+    assert executors_wanted(("--properties-file", str(mine)), {}) == 0
 
 
 def test_a_scripts_own_arguments_come_first_and_of_what_is_a_list_everything_counts() -> None:
