@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from understudy.addresses import bracketed
 from understudy.errors import SettingsError
@@ -16,6 +18,11 @@ _LISTS = ("--packages", "--exclude-packages", "--repositories", "--jars", "--py-
 
 #: What stands for the application where PySpark starts the JVM.
 SHELL = "pyspark-shell"
+
+#: What makes a name an address: of a file on this machine, or elsewhere.
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://(?=/))?")
+_HERE = ("file", "local")
+_PATTERN = re.compile(r"[*?\[]")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -34,14 +41,6 @@ def option(submit: Sequence[str], name: str, setting: str) -> str:
     given = [value for each, value in itertools.pairwise(submit) if each == name]
     given += [each.removeprefix(f"{name}=") for each in submit if each.startswith(f"{name}=")]
     return given[-1] if given else settings_of(submit).get(setting) or ""
-
-
-def local_files(submit: Sequence[str], name: str, setting: str) -> list[Path]:
-    """Files on this machine among those that ``option`` lists, without what they are to be called (``env.tgz#env``)."""
-    parts = (
-        part.strip().partition("#")[0].removeprefix("file://") for part in option(submit, name, setting).split(",")
-    )
-    return [Path(part) for part in parts if part and "://" not in part]
 
 
 def with_bracketed_hosts(submit: Sequence[str]) -> list[str]:
@@ -158,6 +157,28 @@ def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str,
 def started_with(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> str:
     """As ``option``, and from the files of ``all_settings`` where neither is given; empty where it is in none of them."""
     return option(submit, name, "") or all_settings(submit, environ).get(setting, "")
+
+
+def local_files(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> list[Path]:
+    """Files on this machine among those that ``started_with`` lists, without what they are to be called (``env.tgz#env``).
+
+    Those that a pattern stands for now are found as Hadoop finds them, hidden ones as well. Raises ``SettingsError`` for a file of settings
+    that cannot be read.
+    """
+    parts = (part.strip().partition("#")[0] for part in started_with(submit, environ, name, setting).split(","))
+    return [path for part in parts if part for path in files_at(part) or ()]
+
+
+def files_at(name: str) -> list[Path] | None:
+    """What a path, an address or a pattern names on this machine; a path need not be there. ``None`` for an address of something elsewhere."""
+    scheme = _SCHEME.match(name)
+    if scheme is not None and scheme[1].lower() not in _HERE:
+        return None
+    path = name if scheme is None else unquote(name[scheme.end() :])
+    if not _PATTERN.search(path):
+        return [Path(path)]
+    found = glob.glob(path.replace("[^", "[!"), include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return sorted(each for each in map(Path, found) if each.is_file())
 
 
 def is_native(submit: Sequence[str], environ: Mapping[str, str]) -> bool:

@@ -363,6 +363,16 @@ class TestDrafts:
         ]
         assert draft.submit == ()
 
+    def test_files_are_named_by_an_address_or_a_pattern_too(self, stores: Stores) -> None:
+        for name in ("a.py", "b.py", "c.jar"):
+            (stores.home / name).write_text(name)
+        draft = stores.draft("--py-files", f"{stores.home}/?.py", "--jars", f"file:{stores.home}/c.jar,hdfs:/d.jar")
+        assert [each.name or each.url for each in draft.attached] == ["c.jar", "hdfs:/d.jar", "a.py", "b.py"]
+        with pytest.raises(SettingsError, match=r"--files: \*.txt is no file"):
+            stores.draft("--files", "*.txt")
+        with pytest.raises(SettingsError, match="--files: 2 files are to be called x"):
+            stores.draft("--files", f"{stores.home}/?.py#x")
+
 
 class TestWhatGoes:
     THERE = ("artifacts/c/j/1/x", "artifacts/c/j/1/y", "artifacts/c/j/2/m", "artifacts/c/j/2/n", "artifacts/c/j/3/z")

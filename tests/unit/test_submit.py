@@ -12,6 +12,7 @@ from understudy.submit import (
     deploy_mode,
     executors_wanted,
     is_native,
+    local_files,
     merged,
     option,
     properties,
@@ -137,3 +138,27 @@ def test_the_deploy_mode_is_looked_for_where_spark_submit_looks(tmp_path: Path) 
     (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.submit.deployMode   cluster\n")
     assert deploy_mode((), home) == ("cluster", "spark.submit.deployMode")
     assert deploy_mode(("--deploy-mode", "client"), home) == ("client", "--deploy-mode")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("lib/a.py, b.zip#b", ["lib/a.py", "b.zip"]),
+        ("file:/opt/a.py,file:///opt/b.py,local:/opt/c.py", ["/opt/a.py", "/opt/b.py", "/opt/c.py"]),
+        ("file:///opt/my%20lib/a.py,/opt/my%20lib/b.py", ["/opt/my lib/a.py", "/opt/my%20lib/b.py"]),
+        ("s3a://bucket/a.py,hdfs:/a.py,https://host/a.py", []),
+        ("{lib}/*.py", ["{lib}/.hidden.py", "{lib}/a.py", "{lib}/b.py"]),
+        ("file:{lib}/[^b].py", ["{lib}/a.py"]),
+        ("file://{lib}/?.zip,{lib}/*.egg", ["{lib}/c.zip"]),
+    ],
+)
+def test_files_on_this_machine_are_found_in_each_form_that_spark_submit_takes(
+    tmp_path: Path, given: str, found: list[str]
+) -> None:
+    for name in (".hidden.py", "a.py", "b.py", "c.zip"):
+        (tmp_path / name).touch()
+    (tmp_path / "directory.py").mkdir()
+    listed, expected = given.replace("{lib}", str(tmp_path)), [Path(each.format(lib=tmp_path)) for each in found]
+    (tmp_path / "my.conf").write_text(f"spark.submit.pyFiles {listed}\n")
+    for submit in (("--py-files", listed), ("--properties-file", str(tmp_path / "my.conf"))):
+        assert local_files(submit, {}, "--py-files", "spark.submit.pyFiles") == expected
