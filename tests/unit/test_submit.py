@@ -21,6 +21,36 @@ from understudy.submit import (
 )
 
 
+@pytest.mark.parametrize(
+    ("submit", "name", "setting", "found"),
+    [
+        ("--master=local --master k8s://x", "--master", "", "k8s://x"),
+        ("--master k8s://x --master=local", "--master", "", "local"),
+        ("--conf a=1 --conf=a=2", "", "a", "2"),
+        ("--conf=a=1 -c a=2 --conf a=3", "", "a", "3"),
+        ("--conf a=3 -c a=2 --conf=a=1", "", "a", "1"),
+        ("--name --master --py-files x", "--master", "", ""),
+        ("--name --master --py-files x", "--name", "", "--master"),
+        ("--name --py-files=x --files y", "--py-files", "", ""),
+        ("--name --conf=a=1", "", "a", ""),
+        ("--verbose --master local --load-spark-defaults", "--master", "", "local"),
+        ("--name x --master", "--master", "", ""),
+    ],
+)
+def test_the_last_of_several_counts_in_every_spelling_and_a_value_is_no_option(
+    submit: str, name: str, setting: str, found: str
+) -> None:
+    assert option(submit.split(), name, setting) == found
+
+
+def test_a_value_that_looks_like_an_option_belongs_to_its_own(tmp_path: Path) -> None:
+    submit = ("--name", "--num-executors", "--num-executors", "5", "--files", "x")
+    assert without(submit, "--num-executors") == ["--name", "--num-executors", "--files", "x"]
+    (tmp_path / "spark-defaults.conf").write_text("spark.a b\n")
+    named = ("--name", "--load-spark-defaults", "--properties-file", "none.conf")
+    assert all_settings(named, {"SPARK_CONF_DIR": str(tmp_path)}) == {}
+
+
 def test_settings_are_found_in_every_spelling() -> None:
     submit = ("--conf", "a=1", "--conf=b=2=3", "-c", "c=", "--name", "d=4")
     assert settings_of(submit) == {"a": "1", "b": "2=3", "c": ""}
