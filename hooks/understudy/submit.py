@@ -29,7 +29,7 @@ FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
 SHELL = "pyspark-shell"
 
 #: What makes a name an address: of a file on this machine, or elsewhere.
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://(?=/))?")
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://(?=/))?(.*)", re.DOTALL)
 _HERE = ("file", "local")
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -189,10 +189,10 @@ def local_files(submit: Sequence[str], environ: Mapping[str, str], name: str, se
 
 def files_at(name: str) -> list[Path] | None:
     """What a path, an address or a pattern names on this machine; a path need not be there. ``None`` for an address of something elsewhere."""
-    scheme = _SCHEME.match(name)
-    if scheme is not None and scheme[1].lower() not in _HERE:
+    address = _ADDRESS.fullmatch(name)
+    if address is not None and address[1].lower() not in _HERE:
         return None
-    path = name if scheme is None else unquote(name[scheme.end() :])
+    path = name if address is None else unquote(address[2])
     if not _PATTERN.search(path):
         return [Path(path)]
     found = glob.glob(path.replace("[^", "[!"), include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
