@@ -197,7 +197,7 @@ def lay_out(packages: Path, to: Path, machine: str, keep: frozenset[str]) -> lis
 
 
 def open_to_all(context: Path) -> None:
-    """The image's user reads all of it, and executes what its owner may, whatever the umask of this machine."""
+    """The image's user reads all of it, and executes what its owner may; the umask of this machine does not count."""
     for path in (context, *context.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
 from understudy.addresses import bracketed
 from understudy.errors import SettingsError
@@ -14,49 +16,56 @@ from understudy.errors import SettingsError
 #: Options that name several things: what a script names comes on top of what the command line names.
 _LISTS = ("--packages", "--exclude-packages", "--repositories", "--jars", "--py-files", "--files", "--archives")
 
+#: Options of spark-submit that take a value and make sense in client mode.
+WITH_VALUE = frozenset(
+    "--master --name --conf -c --jars --packages --exclude-packages --repositories --py-files --files --archives"
+    " --properties-file --driver-memory --driver-java-options --driver-library-path --driver-class-path --executor-memory"
+    " --driver-cores --total-executor-cores --executor-cores --num-executors --queue --principal --keytab --proxy-user"
+    " --deploy-mode".split()
+)
+FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
+
 #: What stands for the application where PySpark starts the JVM.
 SHELL = "pyspark-shell"
+
+#: What makes a name an address: of a file on this machine, or elsewhere.
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://(?=/))?(.*)", re.DOTALL)
+_HERE = ("file", "local")
+_PATTERN = re.compile(r"[*?\[]")
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _KEY = re.compile(r"^((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*")
 
 
-def settings_of(submit: Sequence[str]) -> dict[str, str | None]:
-    """The ``--conf key=value`` of spark-submit options, in either of its spellings."""
-    pairs = [option.removeprefix("--conf=") for option in submit if option.startswith("--conf=")]
-    pairs += [value for option, value in itertools.pairwise(submit) if option in ("--conf", "-c")]
-    return {key.strip(): value for key, _, value in (pair.partition("=") for pair in pairs)}
+def parsed(submit: Iterable[str]) -> Iterator[tuple[str, str | None, tuple[str, ...]]]:
+    """Each option with its value and the words that it was written in, from left to right; spark-submit takes the last of two.
+
+    The value is ``None`` for a flag, for an option at the end that lacks its value, and for a word that is no option. No word is read
+    before it is needed, so that the words after a script stay in an iterator.
+    """
+    words = iter(submit)
+    for word in words:
+        name, _, value = word.partition("=")
+        if word in WITH_VALUE:
+            following = next(words, None)
+            yield "--conf" if word == "-c" else word, following, (word,) if following is None else (word, following)
+        elif name in WITH_VALUE and name.startswith("--") and value:
+            yield name, value, (word,)
+        else:
+            yield word, None, (word,)
+
+
+def settings_of(submit: Sequence[str]) -> dict[str, str]:
+    """The ``--conf key=value`` of spark-submit options, in each of its spellings."""
+    pairs = (value.partition("=") for name, value, _ in parsed(submit) if name == "--conf" and value is not None)
+    return {key.strip(): value for key, _, value in pairs}
 
 
 def option(submit: Sequence[str], name: str, setting: str) -> str:
     """The value of an option such as ``--master``, else of the setting it stands for; empty if neither is given."""
-    given = [value for each, value in itertools.pairwise(submit) if each == name]
-    given += [each.removeprefix(f"{name}=") for each in submit if each.startswith(f"{name}=")]
-    return given[-1] if given else settings_of(submit).get(setting) or ""
-
-
-def local_files(submit: Sequence[str], name: str, setting: str) -> list[Path]:
-    """Files on this machine among those that ``option`` lists, without what they are to be called (``env.tgz#env``)."""
-    parts = (
-        part.strip().partition("#")[0].removeprefix("file://") for part in option(submit, name, setting).split(",")
-    )
-    return [Path(part) for part in parts if part and "://" not in part]
-
-
-def is_native(submit: Sequence[str]) -> bool:
-    """Whether executors are pods of a Kubernetes cluster."""
-    return option(submit, "--master", "spark.master").startswith("k8s://")
-
-
-def executors_wanted(submit: Sequence[str]) -> int:
-    """How many executors a job runs with: Spark's own default is two. 0 if Spark decides by load.
-
-    Raises ``ValueError`` for what is no number.
-    """
-    if (settings_of(submit).get("spark.dynamicAllocation.enabled") or "").lower() == "true":
-        return 0
-    return int(option(submit, "--num-executors", "spark.executor.instances") or 2)
+    given = [value for each, value, _ in parsed(submit) if each == name and value is not None]
+    return given[-1] if given else settings_of(submit).get(setting, "")
 
 
 def with_bracketed_hosts(submit: Sequence[str]) -> list[str]:
@@ -73,14 +82,7 @@ def _bracketed_host(word: str) -> str:
 
 def without(submit: Sequence[str], name: str) -> list[str]:
     """``submit`` without the option ``name`` and its value: spark-submit lets an option win over every ``--conf``."""
-    kept: list[str] = []
-    words = iter(submit)
-    for word in words:
-        if word == name:
-            next(words, None)
-        elif not word.startswith(f"{name}="):
-            kept.append(word)
-    return kept
+    return [word for each, _, words in parsed(submit) if each != name for word in words]
 
 
 def merged(script: str, operator: Sequence[str]) -> list[str]:
@@ -145,12 +147,12 @@ def all_settings(submit: Sequence[str], environ: Mapping[str, str]) -> dict[str,
     defaults = Path(directory or (f"{home}/conf" if home else ""), "spark-defaults.conf")
     given = option(submit, "--properties-file", "")
     files = [Path(given)] if given else []
-    if not given or "--load-spark-defaults" in submit:
+    if not given or any(name == "--load-spark-defaults" for name, _, _ in parsed(submit)):
         files.insert(0, defaults)
     found: dict[str, str] = {}
     for file in files:
         found |= _properties_of(file)
-    return found | {key: value for key, value in settings_of(submit).items() if value is not None}
+    return found | settings_of(submit)
 
 
 def _properties_of(file: Path) -> dict[str, str]:
@@ -173,3 +175,47 @@ def deploy_mode(submit: Sequence[str], environ: Mapping[str, str]) -> tuple[str,
 def started_with(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> str:
     """As ``option``, and from the files of ``all_settings`` where neither is given; empty where it is in none of them."""
     return option(submit, name, "") or all_settings(submit, environ).get(setting, "")
+
+
+def local_files(submit: Sequence[str], environ: Mapping[str, str], name: str, setting: str) -> list[Path]:
+    """Files on this machine among those that ``started_with`` lists, without what they are to be called (``env.tgz#env``).
+
+    Those that a pattern stands for now are found as Hadoop finds them, hidden ones as well. Raises ``SettingsError`` for a file of settings
+    that cannot be read.
+    """
+    parts = (part.strip().partition("#")[0] for part in started_with(submit, environ, name, setting).split(","))
+    return [path for part in parts if part for path in files_at(part) or ()]
+
+
+def files_at(name: str) -> list[Path] | None:
+    """What a path, an address or a pattern names on this machine; a path need not be there. ``None`` for an address of something elsewhere."""
+    address = _ADDRESS.fullmatch(name)
+    if address is not None and address[1].lower() not in _HERE:
+        return None
+    path = name if address is None else unquote(address[2])
+    if not _PATTERN.search(path):
+        return [Path(path)]
+    found = glob.glob(path.replace("[^", "[!"), include_hidden=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return sorted(each for each in map(Path, found) if each.is_file())
+
+
+def is_native(submit: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether executors are pods of a Kubernetes cluster. Raises ``SettingsError`` for a file of settings that cannot be read."""
+    master = started_with(submit, environ, "--master", "spark.master") or environ.get("MASTER", "")
+    return master.startswith("k8s://")
+
+
+def executors_wanted(submit: Sequence[str], environ: Mapping[str, str]) -> int:
+    """How many executors a job runs with: Spark's own default is two. 0 if Spark decides by load.
+
+    Raises ``SettingsError`` for what is no number, and for a file of settings that cannot be read.
+    """
+    if all_settings(submit, environ).get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        return 0
+    given = started_with(submit, environ, "--num-executors", "spark.executor.instances")
+    try:
+        return int(given or 2)
+    except ValueError:
+        raise SettingsError(
+            f"{given!r} is no number of executors", where="--num-executors", remedy="Write --num-executors 2"
+        ) from None

@@ -380,7 +380,8 @@ def test_connect_is_refused_wherever_it_is_asked_for(
         assert f"{variable}: a Spark Connect session has its driver elsewhere" in ended.error
 
 
-def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path: Path) -> None:
+@pytest.mark.parametrize("modules", ["lib/wanted.py,packed.zip", "file://{home}/lib/want*.py,file:{home}/*.zip"])
+def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path: Path, modules: str) -> None:
     tmp_path.joinpath("lib").mkdir()
     (tmp_path / "lib" / "wanted.py").write_text("ANSWER = 41\n")
     (tmp_path / "lib" / "unwanted.py").write_text("")
@@ -393,7 +394,7 @@ def test_modules_of_py_files_can_be_imported_before_there_is_a_session(tmp_path:
         "spark = SparkSession.builder.getOrCreate()\n"
         "print('on workers', spark.sparkContext.range(1).map(lambda _: __import__('wanted').ANSWER).collect(), flush=True)\n"
     )
-    with Rig(tmp_path, script, submit=("--py-files", "lib/wanted.py,packed.zip")) as rig:
+    with Rig(tmp_path, script, submit=("--py-files", modules.format(home=tmp_path))) as rig:
         rig.until(rig.output, "imported 42 None")
         rig.until(rig.output, "on workers [41]")
 

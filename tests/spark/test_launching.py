@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,11 @@ if __name__ == "__main__":
 )
 
 
-def laid_out(home: Path) -> list[str]:
-    """A project as people have it, and spark-submit's options for it: of a, b, c and d each is set in one place more."""
+def laid_out(home: Path, modules: Sequence[str], in_file: str = "") -> list[str]:
+    """A project as people have it, and spark-submit's options for it: of a, b, c and d each is set in one place more.
+
+    ``modules``: the option that names those in ``lib``, if ``in_file``, a line of the file of settings, does not.
+    """
     (home / "lib").mkdir(parents=True)
     (home / "beside.py").write_text("VALUE = 'beside'\n")
     (home / "lib" / "shipped.py").write_text("VALUE = 'shipped'\n")
@@ -89,11 +92,11 @@ def laid_out(home: Path) -> list[str]:
     (home / "table.txt").write_text("kept")
     (home / "conf").mkdir()
     (home / "conf" / "spark-env.sh").write_text("FROM_SPARK_ENV='so it is'\nunset TAKEN_BY_SPARK_ENV\n")
-    (home / "my.conf").write_text("".join(f"spark.test.{key} file\n" for key in "bcd"))
+    (home / "my.conf").write_text("".join(f"spark.test.{key} file\n" for key in "bcd") + in_file.format(home=home))
     return [
         *("--master", "local[2]", "--name", "told", "--conf", "spark.ui.enabled=false", "--properties-file", "my.conf"),
         *("--conf", "spark.test.c=option", "--conf=spark.test.d=option", "--files", "table.txt"),
-        *("--py-files", "lib/shipped.py,lib/zipped.zip"),
+        *modules,
     ]
 
 
@@ -107,8 +110,17 @@ def in_the_background() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_the_background")
-def test_a_script_finds_what_it_finds_under_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = laid_out(tmp_path)
+@pytest.mark.parametrize(
+    ("modules", "in_file"),
+    [
+        (("--py-files", "lib/shipped.py,lib/zipped.zip"), ""),
+        ((), "spark.submit.pyFiles file:{home}/lib/shipped.py,lib/*.zip\n"),
+    ],
+)
+def test_a_script_finds_what_it_finds_under_spark_submit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, modules: Sequence[str], in_file: str
+) -> None:
+    options = laid_out(tmp_path, modules, in_file)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     monkeypatch.setenv("TAKEN_BY_SPARK_ENV", "yes")
     told: dict[str, dict[str, Any]] = {}

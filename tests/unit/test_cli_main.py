@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,3 +50,33 @@ def test_a_script_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pyte
         assert RunSettings(script, (), (), "c", "j", tmp_path, Timings()).digest
     assert str(refused.value) == f"{script}: it cannot be read: Permission denied. See who may read it"
     assert refused.value.exit_code == 6
+
+
+def test_arguments_and_options_may_be_any_bytes_and_what_is_utf_8_has_the_digest_it_had(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_bytes(b"pass")
+
+    def digest(*arguments: str, submit: tuple[str, ...] = ()) -> str:
+        return RunSettings(script, arguments, submit, "c", "j", tmp_path, Timings()).digest
+
+    no_text = os.fsdecode(b"\xff")
+    assert (
+        len({digest(no_text), digest("\N{LATIN SMALL LETTER Y WITH DIAERESIS}"), digest(submit=("--name", no_text))})
+        == 3
+    )
+    assert (
+        digest("\N{GREEK SMALL LETTER PI}")
+        == hashlib.sha256("pass\N{GREEK SMALL LETTER PI}\0--\0".encode()).hexdigest()[:12]
+    )
+
+
+def test_what_standard_output_cannot_encode_is_printed_escaped() -> None:
+    code = "import sys; from understudy.cli import main as cli; cli.app = lambda: sys.stdout.write('\\udcff \\u03c0'); cli.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "\\udcff \\u03c0"), done.stderr

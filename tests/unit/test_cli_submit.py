@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from tests.doubles.epochs import nothing_granted
 from understudy.cli.main import app
+from understudy.cli.where import NoCluster
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import (
     DocumentUnreadable,
@@ -99,6 +100,18 @@ class TestSubmit:
         shown = invoke(home, "status", storage=False)
         assert "NEW" in shown.output
         assert "submitted job.py (submission 1) by " in shown.output
+
+    def test_the_environment_says_where_for_every_command(self, home: Path) -> None:
+        here = {"HA_DIR": home / "ha", "CLUSTER_ID": "c", "JOB_ID": "trains", "HA_STORAGE": home / "storage"}
+        environ = {f"UNDERSTUDY_{name}": str(value) for name, value in here.items()}
+        told = done(CliRunner().invoke(app, ["submit", "--json", str(home / "job.py")], env=environ))
+        assert json.loads(told)["job"] == f"job trains of cluster c below {home}/ha"
+        assert len(artifacts(home)) == 2
+        shown = CliRunner().invoke(app, ["status"], env=environ).output
+        assert "trains" in shown
+        assert "submitted job.py (submission 1)" in shown
+        elsewhere = CliRunner().invoke(app, ["status", "--ha-dir", str(home / "other")], env=environ)
+        assert "no cluster" in refused(NoCluster, elsewhere)
 
     def test_status_tells_which_one_leads(self, home: Path) -> None:
         for number in (1, 2):

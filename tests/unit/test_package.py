@@ -21,7 +21,7 @@ import typer.main
 
 import understudy
 from understudy.cli.main import app
-from understudy.cli.run import _SUBMIT_FLAGS, _SUBMIT_WITH_VALUE
+from understudy.submit import FLAGS, WITH_VALUE
 
 HOUSE = Path(__file__).parents[2]
 PACKAGE = HOUSE / "hooks" / "understudy"
@@ -178,7 +178,7 @@ def commands() -> dict[str, typer.core.TyperCommand | typer.core.TyperGroup]:
 def test_remedies_name_commands_options_and_targets_that_there_are() -> None:
     known = commands()
     options = {option for each in known.values() for parameter in each.params for option in parameter.opts}
-    options |= _SUBMIT_WITH_VALUE | _SUBMIT_FLAGS | {"--help"}
+    options |= WITH_VALUE | FLAGS | {"--help"}
     targets = set(re.findall(r"^([a-z0-9-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     extras = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"

@@ -150,6 +150,22 @@ def test_files_of_options_are_found_where_they_are_local() -> None:
     assert list(files_named_by(submit, {})) == [Path("a.txt"), Path("/j.jar"), Path("env.tgz")]
 
 
+def test_files_that_a_file_of_settings_names_are_found_and_one_that_cannot_be_read_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib.py").touch()
+    mine = tmp_path / "my.conf"
+    mine.write_text(f"spark.submit.pyFiles file:{tmp_path}/*.py\nspark.files a.txt\n")
+    submit = ("--properties-file", str(mine), "--jars", "/j.jar")
+    assert list(files_named_by(submit, {})) == [mine, tmp_path / "lib.py", Path("a.txt"), Path("/j.jar")]
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    assert list(files_named_by(submit, {})) == [mine, Path("/j.jar")]
+
+
 # --- whose turn it is ------------------------------------------------------------------------------------------------------
 
 

@@ -322,6 +322,7 @@ class TestDrafts:
             (["-c", "spark.my.password=x"], "--conf: the value of spark.my.password"),
             (["--py-files", "missing.py"], "--py-files: missing.py is no file"),
             (["--files", "/"], "--files: / is no file"),
+            (["--files", "/*.none"], r"--files: /\*.none is no file"),
         ],
     )
     def test_what_belongs_elsewhere_or_is_not_there_is_named(self, stores: Stores, words: list[str], said: str) -> None:
@@ -362,6 +363,13 @@ class TestDrafts:
             ("", "local:/opt/x.zip", "x"),
         ]
         assert draft.submit == ()
+
+    def test_files_are_named_by_an_address_or_a_pattern_too(self, stores: Stores) -> None:
+        (stores.home / "a.py").write_text("a")
+        draft = stores.draft("--py-files", f"{stores.home}/*.py", "--jars", f"file:{stores.home}/a.py,hdfs:/d.jar")
+        assert [each.name or each.url for each in draft.attached] == ["a.py", "hdfs:/d.jar", "a.py", "job.py"]
+        with pytest.raises(SettingsError, match="--files: 2 files are to be called x"):
+            stores.draft("--files", f"{stores.home}/*.py#x")
 
 
 class TestWhatGoes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,16 +102,18 @@ class TestFetch:
     def test_a_driver_is_started_with_all_that_was_submitted_and_the_replicas_own_options_win(
         self, machine: Machine, tmp_path: Path
     ) -> None:
+        no_text = os.fsdecode(b"\xff")  # an argument may be any bytes
+
         async def script() -> None:
             listed = ("--py-files", f"{machine.home}/lib.py,s3a://b/x.whl", "--archives", f"{machine.home}/env.tgz#env")
             one = await machine.submit(
-                *listed, "--files", f"{machine.home}/other/lib.py", "-c", "a=b", arguments=("1",)
+                *listed, "--files", f"{machine.home}/other/lib.py", "-c", "a=b", arguments=("1", no_text)
             )
             there = tmp_path / "there"
             there.mkdir()
-            own = ("--master", "local", "--py-files", "own.zip", "--conf", "a=c")
+            own = ("--master", "local", "--py-files", "own.zip", "--conf", f"a={no_text}")
             found = await fetch(machine.settings(*own), machine.artifacts, one, there)
-            assert (found.script, found.arguments, found.submission) == (there / "script" / "job.py", ("1",), 1)
+            assert (found.script, found.arguments, found.submission) == (there / "script" / "job.py", ("1", no_text), 1)
             assert found.script.read_text() == "print(1)"
             assert [path.name for path in found.script.parent.iterdir()] == ["job.py"]
             words = [word.replace(str(there), "") for word in found.submit]
@@ -125,7 +128,7 @@ class TestFetch:
                     "--archives",
                     "/3/env.tgz#env",
                 ),
-                *("--master", "local", "--conf", "a=c", "--py-files", "/0/lib.py,s3a://b/x.whl,own.zip"),
+                *("--master", "local", "--conf", f"a={no_text}", "--py-files", "/0/lib.py,s3a://b/x.whl,own.zip"),
             ]
             assert (there / "0" / "lib.py").read_text() == "lib.py"
             assert (there / "2" / "lib.py").read_text() == "other/lib.py"

@@ -42,7 +42,14 @@ def doctor(
         str,
         typer.Option(help="Which job, where the documents do not say it.", show_default="the cluster id"),
     ] = "",
-    ha_storage: Annotated[str, typer.Option(help="Look at this HA storage, too, as understudy run was given it.")] = "",
+    ha_storage: Annotated[
+        str,
+        typer.Option(
+            envvar="UNDERSTUDY_HA_STORAGE",
+            show_envvar=False,
+            help="Look at this HA storage, too, as understudy run was given it.",
+        ),
+    ] = "",
     conf: Annotated[
         list[str] | None,
         typer.Option(help="A setting of Spark's that says how to reach buckets. May be repeated."),

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def gc(
-    ha_storage: Annotated[str, typer.Option(help="The HA storage, as understudy run was given it.")],
+    ha_storage: Annotated[
+        str,
+        typer.Option(
+            envvar="UNDERSTUDY_HA_STORAGE", show_envvar=False, help="The HA storage, as understudy run was given it."
+        ),
+    ],
     ha_dir: HaDir = None,
     cluster_id: ClusterId = "",
     namespace: Namespace = "",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -80,6 +81,10 @@ def _group(
 
 
 def main() -> None:
+    if isinstance(
+        sys.stdout, TextIOWrapper
+    ):  # as standard error does: a script's path or error may be no text of this terminal's
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except UnderstudyError as error:

@@ -15,6 +15,7 @@ import typer
 from understudy.cli.options import takes_options
 from understudy.config.tree import Config
 from understudy.errors import ReplicaStopped, SettingsError
+from understudy.submit import FLAGS, WITH_VALUE, parsed
 
 if TYPE_CHECKING:
     from understudy.events import Log
@@ -30,15 +31,6 @@ CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "ma
 #: Seconds that a leader's process stays after its handover in a pod. When it ends, the kubelet takes down containers, mounts and
 #: network, on the processors on which its successor may be running its first batch.
 _LINGERS = 3.0
-
-#: Options of spark-submit that take a value and make sense in client mode.
-_SUBMIT_WITH_VALUE = frozenset(
-    "--master --name --conf -c --jars --packages --exclude-packages --repositories --py-files --files --archives"
-    " --properties-file --driver-memory --driver-java-options --driver-library-path --driver-class-path --executor-memory"
-    " --driver-cores --total-executor-cores --executor-cores --num-executors --queue --principal --keytab --proxy-user"
-    " --deploy-mode".split()
-)
-_SUBMIT_FLAGS = frozenset(("--verbose", "-v", "--load-spark-defaults"))
 
 
 def split(rest: list[str], command: str = "run") -> tuple[list[str], str, list[str]]:
@@ -58,19 +50,16 @@ def split_options(rest: list[str], command: str = "run") -> tuple[list[str], lis
     """Splits words into spark-submit options and what follows them. Raises ``SettingsError`` for an option that is none."""
     submit: list[str] = []
     words = iter(rest)
-    for word in words:
-        name, _, value = word.partition("=")
-        if word in _SUBMIT_FLAGS or (name in _SUBMIT_WITH_VALUE and value):
-            submit.append(word)
-        elif word in _SUBMIT_WITH_VALUE:
-            following = next(words, None)
-            if following is None:
-                raise SettingsError("no value is given", where=word, remedy=f"Write {word} VALUE")
-            submit += [word, following]
-        elif name == "--remote":
+    for name, value, written in parsed(words):
+        word = written[0]
+        if value is not None or word in FLAGS:
+            submit += written
+        elif word in WITH_VALUE:
+            raise SettingsError("no value is given", where=word, remedy=f"Write {word} VALUE")
+        elif name.partition("=")[0] == "--remote":
             raise SettingsError(
                 "a Spark Connect session has its driver elsewhere, and there is nothing here to fail over",
-                where=name,
+                where="--remote",
                 remedy="Give --master, and let the script make a classic session",
             )
         elif word.startswith("-"):

@@ -93,7 +93,7 @@ def _settings(words: list[str]) -> list[str]:
     """The settings of Spark's among ``words``: they say how to reach a bucket, too."""
     from understudy.submit import settings_of
 
-    return [f"{key}={value}" for key, value in settings_of(words).items() if value is not None]
+    return [f"{key}={value}" for key, value in settings_of(words).items()]
 
 
 async def _submitted(where: Where, job_id: str, storage: BlobStore, draft: Draft) -> tuple[str, Submission, bool]:

@@ -29,15 +29,48 @@ REQUEST = 5.0
 #: The same of one for a file of up to 64 MiB.
 FILES = 60.0
 
-HaDir = Annotated[Path | None, typer.Option(help="Where documents are kept.", show_default="~/.local/state/understudy")]
-ClusterId = Annotated[str, typer.Option(help="Which cluster.", show_default="each there is")]
+HaDir = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="UNDERSTUDY_HA_DIR",
+        show_envvar=False,
+        help="Where documents are kept.",
+        show_default="~/.local/state/understudy",
+    ),
+]
+ClusterId = Annotated[
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_CLUSTER_ID", show_envvar=False, help="Which cluster.", show_default="each there is"
+    ),
+]
 JobId = Annotated[
-    str, typer.Option(help="Its job, where no replica has been there yet.", show_default="the cluster id")
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_JOB_ID",
+        show_envvar=False,
+        help="Its job, where no replica has been there yet.",
+        show_default="the cluster id",
+    ),
 ]
 Namespace = Annotated[
-    str, typer.Option(help="Look in this namespace of a Kubernetes cluster.", show_default="the context's")
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_NAMESPACE",
+        show_envvar=False,
+        help="Look in this namespace of a Kubernetes cluster.",
+        show_default="the context's",
+    ),
 ]
-HaStorage = Annotated[str, typer.Option(help="The HA storage, as understudy run was given it.", show_default="none")]
+HaStorage = Annotated[
+    str,
+    typer.Option(
+        envvar="UNDERSTUDY_HA_STORAGE",
+        show_envvar=False,
+        help="The HA storage, as understudy run was given it.",
+        show_default="none",
+    ),
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option(help="A setting of Spark's that says how to reach a bucket. May be repeated."),
@@ -94,6 +127,9 @@ class Stores:
 class Where:
     """Where ``ha`` says, if it is given. Otherwise on this machine if ``ha_dir`` is given; in a Kubernetes cluster if ``namespace`` or ``context``
     is; else where a replica started here would look. ``conf``: settings of Spark's that say how to reach a bucket.
+
+    A directory and a namespace that the environment sets are defaults: what is typed goes against them, and in a pod such a directory does not
+    choose, because there it is a replica's place for what is local.
     """
 
     ha_dir: Path | None
@@ -117,11 +153,13 @@ class Where:
     @property
     def services(self) -> str:
         """The name of the services. Raises ``SettingsError``."""
-        elsewhere = self.namespace or self.context
+        directory = _typed(self.ha_dir, "UNDERSTUDY_HA_DIR")
+        namespace = _typed(self.namespace, "UNDERSTUDY_NAMESPACE")
+        elsewhere = namespace or bool(self.context)
         if self.ha and self.ha != "kubernetes" and elsewhere:
             raise SettingsError(
                 f"--ha {self.ha}, and a Kubernetes cluster",
-                where="--namespace" if self.namespace else "--context",
+                where="--namespace" if namespace else "--context",
                 remedy="Leave it out, or leave out --ha",
             )
         if self.ha:
@@ -130,14 +168,14 @@ class Where:
             raise SettingsError(
                 "whose it is is not said", where="--ha-address", remedy="Give --ha, as to understudy run"
             )
-        if self.ha_dir and elsewhere:
+        if directory and elsewhere:
             raise SettingsError(
                 "a directory of this machine, and a Kubernetes cluster",
                 where="--ha-dir",
                 remedy="Leave it out, or leave out --namespace and --context",
             )
-        pod = not self.ha_dir and os.environ.get("KUBERNETES_SERVICE_HOST")
-        return "kubernetes" if elsewhere or pod else "filesystem"
+        in_cluster = elsewhere or self.namespace or os.environ.get("KUBERNETES_SERVICE_HOST")
+        return "kubernetes" if in_cluster and not directory else "filesystem"
 
     @property
     def in_kubernetes(self) -> bool:
@@ -283,6 +321,14 @@ class _Reached:
             return await self.services.documents.read(name) is not None
         except DocumentUnreadable:
             return True
+
+
+def _typed(value: Path | str | None, variable: str) -> bool:
+    """Whether ``value`` is given, and not the environment's."""
+    if not value:
+        return False
+    told = os.environ.get(variable)
+    return not told or type(value)(told) != value
 
 
 def _on_this_machine(home: Path) -> Stores:

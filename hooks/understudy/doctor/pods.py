@@ -10,7 +10,7 @@ from understudy.doctor.replicas import Seen
 from understudy.errors import DocumentError, ServerUnreachable
 from understudy.ha.replicas import Replica
 from understudy.protocol.names import CLUSTER_LABEL
-from understudy.submit import is_native
+from understudy.submit import option
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer, Json
@@ -47,7 +47,10 @@ def _pod(body: Json) -> Pod:
     spec = body.get("spec") or {}
     words = [word for each in spec.get("containers") or [] for word in (each.get("args") or [])]
     account = spec.get("serviceAccountName") or "default"
-    return Pod(str(body["metadata"]["uid"]), str(spec.get("nodeName") or ""), str(account), is_native(words))
+    native = option(words, "--master", "spark.master").startswith(
+        "k8s://"
+    )  # files that it names are not on this machine
+    return Pod(str(body["metadata"]["uid"]), str(spec.get("nodeName") or ""), str(account), native)
 
 
 def seen_in(found: Sequence[Pod], replicas: Sequence[Replica]) -> Seen:

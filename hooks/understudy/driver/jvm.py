@@ -23,7 +23,7 @@ from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
 from understudy.processes import die_with_parent
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.submit import SHELL, merged, without
+from understudy.submit import SHELL, all_settings, merged, without
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
@@ -32,6 +32,8 @@ _CLOCK_TOLERANCE = 100_000_000
 def submit_arguments(spec: DriverSpec, script: str) -> str:
     """``PYSPARK_SUBMIT_ARGS`` as PySpark starts the JVM: what the user may change, what the script has put there itself, the
     options of the command line, then what has to be. spark-submit lets the last one win.
+
+    What the user's files set is left to them: as an option, a default would win over it.
 
     The fence is not among them: it goes into the context's configuration (``FenceCheck.install``), where the settings of files
     and builders have come in as well.
@@ -42,7 +44,9 @@ def submit_arguments(spec: DriverSpec, script: str) -> str:
         raise ScriptProblem(f"{error}: {script}", where="PYSPARK_SUBMIT_ARGS") from error
     if spec.settings:  # executors are pods, and their number is ours; an option would win over a setting
         given = without(given, "--num-executors")
-    return shlex.join([*_confs(spec.defaults), *given, *_confs(spec.settings), SHELL])
+    theirs = all_settings(given, os.environ)
+    defaults = {key: value for key, value in spec.defaults.items() if key not in theirs}
+    return shlex.join([*_confs(defaults), *given, *_confs(spec.settings), SHELL])
 
 
 def _confs(settings: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
@@ -13,12 +13,13 @@ from typing import Any
 from understudy.submit import local_files
 
 
-def make_importable(submit: Sequence[str]) -> None:
+def make_importable(submit: Sequence[str], environ: Mapping[str, str]) -> None:
     """Put archives and directories on the path, and make each module file importable without its neighbours.
 
-    Files that are not on this machine are fetched by Spark, and can be imported once there is a session.
+    Files that are not on this machine are fetched by Spark, and can be imported once there is a session. Raises ``SettingsError`` for a file
+    of settings that cannot be read.
     """
-    files = [path.absolute() for path in local_files(submit, "--py-files", "spark.submit.pyFiles")]
+    files = [path.absolute() for path in local_files(submit, environ, "--py-files", "spark.submit.pyFiles")]
     modules = {path.stem: path for path in files if path.suffix == ".py"}
     sys.path[0:0] = [str(path) for path in files if path.suffix != ".py"]
     if modules:

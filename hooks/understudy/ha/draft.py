@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -18,7 +18,7 @@ from understudy.ha.job_store import JobStore, MinEpoch
 from understudy.ha.submissions import Submission
 from understudy.protocol.names import Names
 from understudy.protocol.token import HIGHEST
-from understudy.submit import option, settings_of, without
+from understudy.submit import files_at, option, settings_of, without
 
 #: A file is held in memory while it is stored and while it is fetched; larger ones have a place in a bucket of their own. In bytes.
 LARGEST = 64 * 1024 * 1024
@@ -54,10 +54,11 @@ class Draft:
         paths: dict[str, Path] = {}
         looked_at = _looked_at(Path(script), "script", paths)
         attached = tuple(
-            _attached(name, part.strip(), paths)
+            each
             for name in LISTS
             for part in option(submit, name, "").split(",")
             if part.strip()
+            for each in _attached(name, part.strip(), paths)
         )
         others = list(submit)
         for name in LISTS:
@@ -95,15 +96,23 @@ def _refuse(submit: Sequence[str]) -> None:
             )
 
 
-def _attached(name: str, part: str, paths: dict[str, Path]) -> Attached:
+def _attached(name: str, part: str, paths: dict[str, Path]) -> Iterator[Attached]:
+    """Raises ``SettingsError``."""
     location, _, alias = part.partition("#")
-    local = location.removeprefix("file://")
-    if "://" in local or local.startswith("local:"):
-        return Attached(name, url=location, alias=alias)
-    if not Path(local).is_file():
-        raise SettingsError(f"{local} is no file", where=name, remedy="Give the path of a file, or a URL")
-    file = _looked_at(Path(local), name, paths)
-    return Attached(name, "", file.name, file.sha256, file.length, alias)
+    found = None if location.startswith("local:") else files_at(location)
+    if found is None:
+        yield Attached(name, url=location, alias=alias)
+        return
+    if not found or not all(map(Path.is_file, found)):
+        missing = next(iter(found), location)
+        raise SettingsError(f"{missing} is no file", where=name, remedy="Give the path of a file, or a URL")
+    if alias and len(found) > 1:
+        raise SettingsError(
+            f"{len(found)} files are to be called {alias}", where=name, remedy="Leave #… out, or name one"
+        )
+    for path in found:
+        file = _looked_at(path, name, paths)
+        yield Attached(name, "", file.name, file.sha256, file.length, alias)
 
 
 def _looked_at(path: Path, where: str, paths: dict[str, Path]) -> File:

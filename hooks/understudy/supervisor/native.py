@@ -8,6 +8,7 @@ gate and the claims are what keeps them from writing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from understudy.addresses import bracketed
 from understudy.errors import SettingsError
 from understudy.events import Log
 from understudy.protocol.names import EXECUTOR_OF_LABEL, HOLDER_LABEL
-from understudy.submit import executors_wanted, is_native, settings_of, without
+from understudy.submit import executors_wanted, is_native, without
 
 if TYPE_CHECKING:
     from understudy.documents.api_server import ApiServer
@@ -66,19 +67,19 @@ class Native:
     ) -> Native | None:
         """``None`` when the master is no Kubernetes cluster. Raises ``SettingsError``."""
         options = tuple(submit)
-        if not is_native(options):
+        if not is_native(options, os.environ):
             return None
         if not address:
             raise SettingsError(
                 "not set", where="UNDERSTUDY_POD_IP", remedy="Set it from the downward API: fieldRef: status.podIP"
             )
-        wanted(options)  # refused now, and not when the first driver starts
+        executors_wanted(options, os.environ)  # refused now, and not when the first driver starts
         return cls(api, cluster, start, pod, address, image, warm)
 
     def executors(self, submit: Iterable[str]) -> Executors:
         """Raises ``SettingsError`` when the job asks for what is no number of executors."""
         options = tuple(submit)
-        count = wanted(options)
+        count = executors_wanted(options, os.environ)
         return Executors(
             submit=tuple(without(options, "--num-executors")),
             defaults=self._defaults(),
@@ -88,7 +89,7 @@ class Native:
         )
 
     def _defaults(self) -> dict[str, str]:
-        """What a user may set otherwise."""
+        """What a user may set otherwise, in an option or in a file of settings, which the driver reads when it starts Spark."""
         found = {
             "spark.kubernetes.namespace": self.api.namespace,
             "spark.kubernetes.container.image": self.image,
@@ -145,16 +146,3 @@ class Native:
                 log.say("executors-deleted", f"{len(names)} executors of {whose}: {', '.join(names)}", pods=names)
         if problem:
             log.say("executors-left", f"executors of {whose} were not deleted: {problem}")
-
-
-def wanted(submit: Iterable[str]) -> int:
-    """How many executors the job asks for. Raises ``SettingsError``."""
-    options = tuple(submit)
-    try:
-        return executors_wanted(options)
-    except ValueError:
-        raise SettingsError(
-            f"{settings_of(options).get('spark.executor.instances')!r} is no number of executors",
-            where="--num-executors",
-            remedy="Write --num-executors 2",
-        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,7 +120,7 @@ class RunSettings:
         except OSError as error:
             raise _unreadable(self.script, error) from error
         for part in (*self.arguments, "--", *self.submit):
-            digest.update(part.encode() + b"\0")
+            digest.update(os.fsencode(part) + b"\0")  # an argument may be any bytes
         return digest.hexdigest()[:12]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from understudy.clock import Clock
+from understudy.errors import SettingsError
 from understudy.protocol.messages import RehearsalReport
 from understudy.submit import local_files
 
@@ -96,13 +98,14 @@ class StandbyStaleness:
 
 
 def files_named_by(submit: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """Local files of Spark's configuration: of ``SPARK_CONF_DIR``, or of spark-submit's options."""
+    """Local files of Spark's configuration: of ``SPARK_CONF_DIR``, or of spark-submit's options and the settings they stand for."""
     home = environment.get("SPARK_HOME")
     directory = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     if directory and (found := Path(directory)).is_dir():
         yield from sorted(path for path in found.iterdir() if path.is_file())
     for name, setting in _FILES:
-        yield from local_files(submit, name, setting)
+        with suppress(SettingsError):  # of a file that cannot be read the driver's start tells
+            yield from local_files(submit, environment, name, setting)
 
 
 def mounted(mountinfo: Path = Path("/proc/self/mountinfo")) -> tuple[Path, ...]:

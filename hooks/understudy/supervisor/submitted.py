@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -183,7 +184,7 @@ async def fetch(settings: RunSettings, store: ArtifactStore, one: Submission, di
         where = each.url if each.file is None else str(await placed(each.file, directory / str(number)))
         listed.setdefault(each.option, []).append(_called(where, each))
     files = [word for option, found in listed.items() for word in (option, ",".join(found))]
-    code = hashlib.sha256("\0".join((one.manifest, *settings.submit)).encode()).hexdigest()[:12]
+    code = hashlib.sha256(os.fsencode("\0".join((one.manifest, *settings.submit)))).hexdigest()[:12]
     return replace(
         settings,
         script=script,
