@@ -233,27 +233,6 @@ def test_a_disk_that_hangs_for_long_does_not_use_up_all_threads() -> None:
     asyncio.run(run())
 
 
-def test_a_machine_that_has_no_thread_for_us_for_a_while_is_told_and_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where a limit on processes is reached. What could not begin counted as a request that hangs, for good."""
-
-    def refuse(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    async def run() -> None:
-        store = FilesystemDocumentStore(tmp_path, PATIENT)
-        with monkeypatch.context() as patched:
-            patched.setattr(threading.Thread, "start", refuse)
-            for _ in range(40):
-                with pytest.raises(DocumentError, match="can't start new thread"):
-                    await store.read(NAME)
-            assert isinstance(await store.create(NAME, Content({"a": "b"})), Unknown)
-        assert await store.read(NAME) is None
-
-    asyncio.run(run())
-
-
 def test_a_hanging_request_keeps_nobody_from_leaving(tmp_path: Path) -> None:
     script = (
         "import asyncio, time\n"
