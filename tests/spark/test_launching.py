@@ -154,6 +154,43 @@ def test_settings_of_spark_conf_dir_count_and_options_win_over_them(
         rig.until(rig.output, "has defaults option")
 
 
+HOOKED = """
+import sys
+from pathlib import Path
+def hook(kind, error, trace):
+    Path("hooked").write_text(f"{kind.__name__} {error} {trace.tb_frame.f_code.co_filename} {error.__traceback__ is trace}")
+    HOOK
+sys.excepthook = hook
+def fails():
+    raise ValueError("no input")
+fails()
+"""
+
+
+def test_an_exception_that_ends_a_script_meets_the_hook_that_the_script_has_set(tmp_path: Path) -> None:
+    """Sentry and structlog report by it. Its traceback begins in the script, as under plain Python."""
+    with Rig(tmp_path, HOOKED.replace("HOOK", "sys.__excepthook__(kind, error, trace)")) as rig:
+        assert rig.wait_for(Ended) == Ended(1, "ValueError: no input", asked=False)
+        assert "ValueError: no input" in rig.text()
+        assert (tmp_path / "hooked").read_text() == f"ValueError no input {tmp_path / 'job.py'} True"
+        assert "in fails" in rig.text()
+        assert "understudy/driver" not in rig.text()
+
+
+def test_a_hook_that_fails_is_reported_with_what_it_was_for(tmp_path: Path) -> None:
+    with Rig(tmp_path, HOOKED.replace("HOOK", "raise OSError('no network')")) as rig:
+        assert rig.wait_for(Ended) == Ended(1, "ValueError: no input", asked=False)
+        assert "OSError: no network" in rig.text()
+        assert "ValueError: no input" in rig.text()
+
+
+def test_a_script_that_is_no_python_is_told_as_by_python(tmp_path: Path) -> None:
+    with Rig(tmp_path, "def\n") as rig:
+        assert rig.wait_for(Ended).code == 1
+        assert "SyntaxError: invalid syntax" in rig.text()
+        assert "Traceback" not in rig.text()
+
+
 @pytest.mark.parametrize(
     ("end", "code", "error"),
     [
