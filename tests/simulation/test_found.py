@@ -334,3 +334,30 @@ def test_a_script_that_has_ended_is_finished_although_its_pod_is_deleted_before_
         assert not one.holds.broken
 
     world().run(script)
+
+
+def test_failures_are_forgotten_once_a_driver_has_run_and_not_while_none_does() -> None:
+    """By the time since a failure alone, a driver that took long enough to fail was never given up."""
+
+    async def script(one: World) -> None:
+        def failures() -> int:
+            assert one.holds.job is not None
+            return len(one.holds.job.failures)
+
+        one.restart_delay = 60.0
+        pod, driver = await leading(one)
+        driver.die(1)
+        await until(one, lambda: failures() == 1)
+        await asyncio.sleep(55.0)
+        assert pod.drivers == [driver], "no driver runs for longer than the window, 10 s"
+        await until(one, lambda: len(pod.drivers) == 2)
+        pod.drivers[1].die(1)
+        await until(one, lambda: failures() == 2)
+        await until(one, lambda: len(pod.drivers) == 3)
+        await asyncio.sleep(140.0)  # it is looked at once a minute
+        assert failures() == 0
+        pod.drivers[2].die(1)
+        await until(one, lambda: failures() == 1)
+        assert not one.holds.broken
+
+    world().run(script)

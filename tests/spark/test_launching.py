@@ -63,7 +63,7 @@ def main():
         **surroundings,
         "argv": sys.argv, "file": __file__, "path": sys.path[0], "cwd": os.getcwd(), "arguments": vars(parser.parse_args()),
         "settings": {key: spark.conf.get(key, None) for key in map("spark.test.{}".format, "abcd")},
-        "sql": spark.conf.get("spark.sql.test.e"), "app": spark.sparkContext.appName, "master": spark.sparkContext.master,
+        "sql": spark.conf.get("spark.sql.test.e"), "app": spark.sparkContext.appName, "progress": spark.sparkContext.getConf().get("spark.ui.showConsoleProgress", "false"), "master": spark.sparkContext.master,
         "modules": [beside.VALUE, shipped.VALUE, inside.VALUE],
         "workers": sorted(set(spark.range(4).rdd.map(lambda row: __import__("shipped").VALUE).collect())),
         "files": Path(SparkFiles.get("table.txt")).read_text(),
@@ -75,6 +75,17 @@ if __name__ == "__main__":
 """.replace("DIFFERS", repr(DIFFERS)).replace(
     "FLAGS", repr([name for name in sys.flags.__match_args__ if name != "safe_path"])
 )
+
+
+LOG4J = """
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = OURS %p %m%n%ex
+"""
 
 
 def laid_out(home: Path, modules: Sequence[str], in_file: str = "") -> list[str]:
@@ -92,9 +103,10 @@ def laid_out(home: Path, modules: Sequence[str], in_file: str = "") -> list[str]
     (home / "table.txt").write_text("kept")
     (home / "conf").mkdir()
     (home / "conf" / "spark-env.sh").write_text("FROM_SPARK_ENV='so it is'\nunset TAKEN_BY_SPARK_ENV\n")
+    (home / "conf" / "log4j2.properties").write_text(LOG4J)
     (home / "my.conf").write_text("".join(f"spark.test.{key} file\n" for key in "bcd") + in_file.format(home=home))
     return [
-        *("--master", "local[2]", "--name", "told", "--conf", "spark.ui.enabled=false", "--properties-file", "my.conf"),
+        *("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--properties-file", "my.conf"),
         *("--conf", "spark.test.c=option", "--conf=spark.test.d=option", "--files", "table.txt"),
         *modules,
     ]
@@ -130,17 +142,24 @@ def test_a_script_finds_what_it_finds_under_spark_submit(
         if who == "understudy":
             with Rig(tmp_path, TELLS, *arguments, submit=options) as rig:
                 assert rig.wait_for(Ended).code == 0, rig.text()
+                logged = rig.text()
         else:
             submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
             environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
             command = [str(submit), *options, "--conf", "spark.sql.shuffle.partitions=2", str(tmp_path / "job.py")]
-            subprocess.run([*command, *arguments], cwd=tmp_path, env=environment, check=True, capture_output=True)
+            ended = subprocess.run(
+                [*command, *arguments], cwd=tmp_path, env=environment, check=True, capture_output=True
+            )
+            logged = ended.stderr.decode()
+        assert "OURS INFO Submitted application: job.py" in logged, who
+        assert "\r[Stage" not in logged, who
         told[who] = json.loads((tmp_path / who).read_text())
     ours, theirs = told["understudy"].pop("environment"), told["submit"]["environment"]
     assert {name: (ours.get(name), theirs.get(name)) for name in ours.keys() ^ theirs.keys()} == {}
     assert {name: (ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]} == {}
     del told["submit"]["environment"]
     assert told["understudy"] == told["submit"]
+    assert told["submit"]["app"] == "job.py"
     assert theirs["FROM_SPARK_ENV"] == "so it is"
     assert theirs["PYTHONHASHSEED"] == "0"
     assert told["submit"]["settings"] == {
@@ -155,15 +174,57 @@ def test_settings_of_spark_conf_dir_count_and_options_win_over_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.test.a defaults\nspark.test.b defaults\n")
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(
+        "spark.test.a defaults\nspark.test.b defaults\nspark.app.name ours\nspark.ui.showConsoleProgress true\n"
+    )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     script = (
         "from pyspark.sql import SparkSession\n"
         "spark = SparkSession.builder.getOrCreate()\n"
         "print('has', spark.conf.get('spark.test.a'), spark.conf.get('spark.test.b'))\n"
+        "print('is', spark.sparkContext.appName, spark.conf.get('spark.ui.showConsoleProgress'))\n"
     )
     with Rig(tmp_path, script, submit=("--conf", "spark.test.b=option")) as rig:
         rig.until(rig.output, "has defaults option")
+        rig.until(rig.output, "is ours true")
+        assert " INFO " not in rig.text(), "without a configuration of the user's, log4j logs from WARN on"
+
+
+HOOKED = """
+import sys
+from pathlib import Path
+def hook(kind, error, trace):
+    Path("hooked").write_text(f"{kind.__name__} {error} {trace.tb_frame.f_code.co_filename} {error.__traceback__ is trace}")
+    HOOK
+sys.excepthook = hook
+def fails():
+    raise ValueError("no input")
+fails()
+"""
+
+
+def test_an_exception_that_ends_a_script_meets_the_hook_that_the_script_has_set(tmp_path: Path) -> None:
+    """Sentry and structlog report by it. Its traceback begins in the script, as under plain Python."""
+    with Rig(tmp_path, HOOKED.replace("HOOK", "sys.__excepthook__(kind, error, trace)")) as rig:
+        assert rig.wait_for(Ended) == Ended(1, "ValueError: no input", asked=False)
+        assert "ValueError: no input" in rig.text()
+        assert (tmp_path / "hooked").read_text() == f"ValueError no input {tmp_path / 'job.py'} True"
+        assert "in fails" in rig.text()
+        assert "understudy/driver" not in rig.text()
+
+
+def test_a_hook_that_fails_is_reported_with_what_it_was_for(tmp_path: Path) -> None:
+    with Rig(tmp_path, HOOKED.replace("HOOK", "raise OSError('no network')")) as rig:
+        assert rig.wait_for(Ended) == Ended(1, "ValueError: no input", asked=False)
+        assert "OSError: no network" in rig.text()
+        assert "ValueError: no input" in rig.text()
+
+
+def test_a_script_that_is_no_python_is_told_as_by_python(tmp_path: Path) -> None:
+    with Rig(tmp_path, "def\n") as rig:
+        assert rig.wait_for(Ended).code == 1
+        assert "SyntaxError: invalid syntax" in rig.text()
+        assert "Traceback" not in rig.text()
 
 
 @pytest.mark.parametrize(

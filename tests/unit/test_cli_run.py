@@ -14,7 +14,7 @@ from typing import cast
 
 import pytest
 
-from understudy.cli.run import _run, split
+from understudy.cli.run import _derived_id, _run, split
 from understudy.documents.directory import nothing_left_of
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import ReplicaStopped, SettingsError
@@ -86,6 +86,31 @@ def test_bad_input_is_one_line_with_its_field_and_a_documented_exit_code(
     assert len(ended.stderr.strip().splitlines()) == 1
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "ha").exists()
+
+
+@pytest.mark.parametrize("name", ["报表.py", "清洗.py", "日报-2.py", "___.py", f"{'x' * 41}.py"])
+def test_a_script_whose_name_would_be_lost_in_part_needs_a_cluster_id(tmp_path: Path, name: str) -> None:
+    """Two of them would have one id, and the second one would be taken for a job that has FINISHED: never run, with exit code 0."""
+    (tmp_path / name).write_text("pass\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "understudy.cli.main", "run", "--ha-dir", str(tmp_path / "ha"), name],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert f"--cluster-id: no id can be made of the script's name {name!r}" in ended.stderr
+    assert not (tmp_path / "ha").exists()
+
+
+def test_a_cluster_id_is_the_scripts_name_as_a_dns_label() -> None:
+    assert [_derived_id(each) for each in ("/app/Flights_2.py", "a b.py", f"{'x' * 40}.py")] == [
+        "flights-2",
+        "a-b",
+        "x" * 40,
+    ]
 
 
 def run(tmp_path: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -93,6 +93,7 @@ def test_help_names_every_timing() -> None:
         (Takeover, {"stop_patience": 0.0}, "--stop-patience: 0.0 s is not above 0. Raise it"),
         (Takeover, {"timeout": float("nan")}, "--takeover-timeout: nan s is not above 0. Raise it"),
         (Restart, {"attempts": -1}, "--restart-attempts: -1 is below 0. Raise it"),
+        (Restart, {"attempts": 1001}, "--restart-attempts: 1001 is above 1000. Lower it"),
         (Restart, {"delay": -1.0}, "--restart-delay: -1.0 s is not above 0. Raise it"),
         (Restart, {"window": 0.0}, "--restart-window: 0.0 s is not above 0. Raise it"),
         (Election, {"profile": "quick"}, "--profile: unknown profile 'quick'. Choose one of default, fast"),

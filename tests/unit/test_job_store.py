@@ -158,16 +158,20 @@ def test_an_emptied_document_is_not_started_over() -> None:
     with_store(check)
 
 
-def test_foreign_entries_survive_and_old_failures_are_forgotten() -> None:
+def test_foreign_entries_survive_and_failures_count_until_a_driver_has_run_well() -> None:
     async def check(store: MemoryDocumentStore, jobs: JobStore) -> None:
         job = await jobs.begin_attempt(1, "a", known(0), CODE)
         seen = await store.read(NAME)
         assert seen is not None
         await store.replace(seen, Content({"theirs": "kept"}))
-        for epoch, now in ((1, 10.0), (2, 50.0), (3, 130.0)):
-            token = (await jobs.begin_attempt(epoch, "a", known(0), CODE)).token
-            job = await jobs.failed_once(token, now, 100.0, "died")
-        assert job.failures == (50.0, 130.0)
+        await jobs.failed_once(job.token, 10.0, 100.0, "died")
+        token = (await jobs.begin_attempt(2, "a", known(0), CODE)).token
+        job = await jobs.failed_once(token, 500.0, 100.0, "died")
+        assert job.failures == (10.0, 500.0)
+        assert (await jobs.ran_well(token)).failures == job.failures, "told late: it has failed since"
+        token = (await jobs.begin_attempt(3, "a", known(0), CODE)).token
+        assert (await jobs.ran_well(token)).failures == ()
+        assert (await jobs.failed_once(token, 900.0, 100.0, "died")).failures == (900.0,)
         current = await store.read(NAME)
         assert current is not None
         assert current.entries["theirs"] == "kept"

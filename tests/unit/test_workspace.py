@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from understudy.supervisor import workspace
 from understudy.supervisor.workspace import OwnDirectory, Workspace, Workspaces, sweep
 
 OWNER = """
@@ -84,3 +86,37 @@ def test_places_of_the_user_s_choice_are_kept_and_each_driver_has_its_own_part_o
     for each in (one, other):
         each.remove()
     assert list((tmp_path / "fast").iterdir()) == list((tmp_path / "home" / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_sweep_of_another_process_that_holds_a_new_directory_costs_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: bool
+) -> None:
+    """It had the lock for a moment, between the making of the directory and ours: the start of a driver failed."""
+    lock, swept = workspace._locked, list[Path]()
+
+    def locked(path: Path) -> int:
+        if not swept:
+            swept.append(path)
+            if removed:
+                path.rmdir()
+            raise BlockingIOError
+        return lock(path)
+
+    monkeypatch.setattr(workspace, "_locked", locked)
+    own = OwnDirectory(tmp_path)
+    assert own.path.is_dir()
+    assert own.path not in swept
+    own.remove()
+
+
+def test_a_lock_that_cannot_be_had_is_told_although_the_directory_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(path: Path) -> int:
+        path.rmdir()
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(workspace, "_locked", locked)
+    with pytest.raises(OSError, match="no locks"):
+        OwnDirectory(tmp_path)

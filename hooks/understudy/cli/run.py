@@ -32,6 +32,9 @@ CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False, "ma
 #: network, on the processors on which its successor may be running its first batch.
 _LINGERS = 3.0
 
+#: Characters of a cluster id.
+_LONGEST_ID = 40
+
 
 def split(rest: list[str], command: str = "run") -> tuple[list[str], str, list[str]]:
     """Splits words of ``command`` into spark-submit options, the script, and the script's arguments.
@@ -78,8 +81,19 @@ def default_ha_dir() -> Path:
 
 
 def _derived_id(script: str) -> str:
-    letters = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in Path(script).stem.lower())
-    return letters.strip("-")[:40].strip("-") or "job"
+    """The cluster id for ``script``. Raises ``SettingsError`` where a part of its name would be lost: two scripts whose names differ only there
+    would be one job, and the second one never run.
+    """
+    stem = Path(script).stem.lower()
+    derived = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem).strip("-")
+    lost = [letter for letter in stem if letter.isalnum() and not letter.isascii()]
+    if derived and not lost and len(derived) <= _LONGEST_ID:
+        return derived
+    raise SettingsError(
+        f"no id can be made of the script's name {Path(script).name!r}: one has letters of ASCII and digits, {_LONGEST_ID} at most",
+        where="--cluster-id",
+        remedy="Give one, for example --cluster-id flights-prod",
+    )
 
 
 @takes_options

@@ -51,7 +51,7 @@ class Declared:
     """What ``Annotated`` adds to a field's type and default.
 
     ``meaning``: sentences for help and documentation, with the unit where there is one. ``name``: the option's, where it is not the
-    group's prefix and the field's name. ``at_least`` and ``above``: bounds of a number. ``default_words``: what holds where the
+    group's prefix and the field's name. ``at_least``, ``at_most`` and ``above``: bounds of a number. ``default_words``: what holds where the
     default is empty. ``bundle``: ``None`` if the bundle has no key for it.
     """
 
@@ -59,6 +59,7 @@ class Declared:
     unit: Unit | None = None
     name: str = ""
     at_least: int | None = None
+    at_most: int | None = None
     above: float | None = None
     default_words: str = ""
     bundle: BundleKey | None = None
@@ -122,6 +123,8 @@ class Option:
             raise SettingsError(f"unknown {self.field} {value!r}", where=self.flag, remedy=remedy)
         if declared.at_least is not None and value < declared.at_least:
             raise SettingsError(f"{value} is below {declared.at_least}", where=self.flag, remedy="Raise it")
+        if declared.at_most is not None and value > declared.at_most:
+            raise SettingsError(f"{value} is above {declared.at_most}", where=self.flag, remedy="Lower it")
         if declared.above is not None and not value > declared.above:
             shown = f"{value} {unit.symbol}" if unit and unit.symbol else str(value)
             raise SettingsError(f"{shown} is not above {declared.above:g}", where=self.flag, remedy="Raise it")

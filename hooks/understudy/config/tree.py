@@ -23,6 +23,9 @@ BYTES_PER_HOUR = Unit("bytes per hour")
 PODS = Unit("pods")
 FAILURES = Unit("failures")
 
+#: Restarts that can be allowed: the document of a job keeps a time for each failure.
+MOST_ATTEMPTS = 1000
+
 RehearsalMode = Literal["live", "synthetic", "plan", "off"]
 RestartStrategy = Literal["exponential", "fixed-delay", "none"]
 
@@ -278,11 +281,7 @@ class Takeover(Group):
 
 @dataclass(frozen=True, slots=True)
 class Restart(Group):
-    """What follows a failure.
-
-    Raises ``SettingsError``, too, for numbers that say nothing under the strategy, and for a fixed delay after which no failure would ever
-    be the last one.
-    """
+    """What follows a failure. Raises ``SettingsError``, too, for numbers that say nothing under the strategy."""
 
     panel: ClassVar[str] = "Restarts"
     prefix: ClassVar[str] = "restart"
@@ -298,14 +297,22 @@ class Restart(Group):
     attempts: Annotated[
         int,
         Declared(
-            "Failures within the restart window after which the job has FAILED, until it is resumed.",
+            "Failures that are followed by a restart; after the next one the job has FAILED, until it is resumed. All count, until a driver has"
+            f" run for the restart window. At most {MOST_ATTEMPTS}.",
             unit=FAILURES,
             at_least=0,
+            at_most=MOST_ATTEMPTS,
             bundle=_KEY,
         ),
     ] = 10
     window: Annotated[
-        float, Declared("Seconds after which a failure is forgotten.", unit=SECONDS, above=0, bundle=_WHOLE)
+        float,
+        Declared(
+            "Seconds that a driver has to run, once its script has come up, for earlier failures to be forgotten; looked at once a minute.",
+            unit=SECONDS,
+            above=0,
+            bundle=_WHOLE,
+        ),
     ] = 600.0
     delay: Annotated[
         float,
@@ -328,13 +335,6 @@ class Restart(Group):
                     where=option.flag,
                     remedy="Leave it out, or choose exponential or fixed-delay",
                 )
-        if self.strategy == "fixed-delay" and self.delay * self.attempts >= self.window:
-            raise SettingsError(
-                f"{self.attempts} restarts, each {self.delay:g} s after a failure, do not fit into the window of {self.window:g} s: failures"
-                " would be forgotten before the last one counts, and the job would be restarted for ever",
-                where="--restart-window",
-                remedy=f"Choose a window above {self.delay * self.attempts:g} s, a shorter delay or fewer attempts",
-            )
 
 
 @dataclass(frozen=True, slots=True)

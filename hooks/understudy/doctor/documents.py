@@ -150,9 +150,7 @@ def findings_of_job(job: Job, name: str, now: float) -> list[Finding]:
     found = [_status(job, name)]
     if job.failures and not job.status.terminal:
         text = f"{name}: it has failed {len(job.failures)} times lately, at last: {job.reason or 'without a reason'}"
-        found.append(
-            warning(JOB, text, "Fix the cause: after --restart-attempts within --restart-window it has FAILED")
-        )
+        found.append(warning(JOB, text, "Fix the cause: after more than --restart-attempts it has FAILED"))
     if (pause := job.requests.paused) is not None:
         by = f" by {pause.by}" if pause.by else ""
         found.append(warning(JOB, f"{name}: paused{by}: no standby takes over", "understudy unpause ends that"))

@@ -15,7 +15,6 @@ import atexit
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, NoReturn
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
+from understudy.driver import uncaught
 from understudy.driver.checkpoint_reporter import CheckpointReporter
 from understudy.driver.error_text import first_line
 from understudy.driver.fence_client import FenceClient
@@ -141,7 +141,7 @@ class Ending:
             self._watched.registry.wait_until_started()
         except BaseException as error:  # noqa: BLE001 - reported as if the script's last line had raised it
             if not isinstance(error, LeadershipLost):
-                traceback.print_exc()
+                uncaught.report(error)
             self._outcome = Outcome.of(error)
 
     def _send_ended(self) -> None:

@@ -7,10 +7,13 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 
 from understudy.clock import Instant, instant
@@ -23,7 +26,7 @@ from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
 from understudy.processes import die_with_parent
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.submit import SHELL, all_settings, merged, without
+from understudy.submit import SHELL, all_settings, merged, started_with, without
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
@@ -34,6 +37,8 @@ def submit_arguments(spec: DriverSpec, script: str) -> str:
     options of the command line, then what has to be. spark-submit lets the last one win.
 
     What the user's files set is left to them: as an option, a default would win over it.
+
+    Raises ``ScriptProblem``, and ``SettingsError`` for a file of settings that cannot be read.
 
     The fence is not among them: it goes into the context's configuration (``FenceCheck.install``), where the settings of files
     and builders have come in as well.
@@ -46,7 +51,16 @@ def submit_arguments(spec: DriverSpec, script: str) -> str:
         given = without(given, "--num-executors")
     theirs = all_settings(given, os.environ)
     defaults = {key: value for key, value in spec.defaults.items() if key not in theirs}
-    return shlex.join([*_confs(defaults), *given, *_confs(spec.settings), SHELL])
+    return shlex.join([*_confs(defaults), *_as_of_a_script(spec, given), *given, *_confs(spec.settings), SHELL])
+
+
+def _as_of_a_script(spec: DriverSpec, given: Sequence[str]) -> list[str]:
+    """What spark-submit sets otherwise for a script than for a shell, where neither ``given`` nor a file of settings does."""
+    name, progress = "spark.app.name", "spark.ui.showConsoleProgress"
+    added = [] if started_with(given, os.environ, "--name", name) else ["--name", Path(spec.script).name]
+    if progress not in all_settings(given, os.environ):
+        added += _confs({progress: "false"})
+    return added
 
 
 def _confs(settings: Mapping[str, str]) -> list[str]:
@@ -133,6 +147,17 @@ def attach(gateway: Any, spec: DriverSpec) -> None:
         int(spec.write_timeout * 1000),
     )
     compare_clocks(lambda: Instant(*fence.clocks()))
+
+
+def log_as_configured(jvm: Any) -> None:
+    """Lift the threshold, WARN, that Spark puts on a shell's console, where the user has configured log4j: spark-submit puts none on a script's.
+
+    Without a configuration of the user's it stays: Spark's own would log everything from INFO on, of every rehearsal as well.
+    """
+    with suppress(Py4JError):  # private to Spark: where a release has it no more, the threshold stays
+        logging = getattr(java_class(jvm, "org.apache.spark.internal.Logging$"), "MODULE$")
+        if not getattr(logging, "org$apache$spark$internal$Logging$$defaultSparkLog4jConfig")():
+            getattr(logging, "sparkShellThresholdLevel_$eq")(None)
 
 
 def jvm_environment(environ: Mapping[str, str], fence_jar: str) -> dict[str, str]:

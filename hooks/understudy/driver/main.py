@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from understudy import leadership
 from understudy.clock import instant
+from understudy.driver import uncaught
 from understudy.driver.assembly import assemble
 from understudy.driver.channel import Channel
 from understudy.driver.driver_leadership import DriverLeadership
@@ -78,7 +78,7 @@ def _run_script(script: Path, arguments: list[str], failed: Callable[[BaseExcept
     except (LeadershipLost, UnderstudyError) as refused:
         return Outcome.of(refused)
     except BaseException as error:  # noqa: BLE001 - reported as the interpreter would
-        traceback.print_exc()
+        uncaught.report(error)
         failed(error)
         return Outcome.of(error)
     return Outcome(0)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from understudy.config.tree import MOST_ATTEMPTS
 from understudy.documents import codec
 from understudy.documents.model import Content, Document
 from understudy.election.retrieval import ComponentLeader
@@ -30,6 +31,8 @@ ENTRY = ownership.JOB
 _KIND = "job"
 _VERSION = 1
 RESTORE = "Restore the document, or choose another cluster id"
+#: One more than the restart strategy may allow (``MOST_ATTEMPTS``): a document does not grow with a job that fails again and again.
+_MOST_FAILURES = MOST_ATTEMPTS + 1
 
 
 class Status(enum.StrEnum):
@@ -64,7 +67,7 @@ class Job:
     """What stands in the document.
 
     ``token`` is the highest that ran or runs the job; ``serving`` the one that last reached a first commit. ``failures`` holds
-    the times (seconds, wall clock, for people and for the reset window) of recent failed starts; ``roots`` what the job's newest
+    the times (seconds, wall clock) at which drivers have failed, until one has run for the restart window; ``roots`` what the job's newest
     two tokens have claimed, which ``claimed`` tells apart (an entry of its own in the document); ``generation`` is the newest
     that has led. ``failed`` is the token of the last failure that was counted; where an older image has dropped that, it counts once more at worst. ``runs``, ``requests``, ``checkpoints``, ``savepoints``, ``components`` and ``submissions`` stand in entries of their own, too: older
     replicas drop fields they do not know.
@@ -93,6 +96,22 @@ class Job:
     def part_of(self, run: str) -> Part:
         """What a replica that was started for ``run`` may do."""
         return part_of(run, self.runs, self.status.value, terminal=self.status.terminal)
+
+    def with_failure(self, token: Token, now: float, window: float, reason: str) -> Job:
+        """With the failure of ``token``'s driver at ``now`` (s since 1970), once.
+
+        Earlier failures are forgotten first where another driver has committed ``window`` seconds or more after the last of them and then
+        ended without one: older releases forgot none before the next was counted.
+        """
+        if self.failed == token:  # a token is one start of one driver: the answer to an earlier try was lost
+            return self
+        worked = self.committed_at - self.failures[-1] if self.failures and self.serving not in {NONE, token} else 0.0
+        earlier = () if worked >= window else self.failures
+        return replace(self, failures=(*earlier, now)[-_MOST_FAILURES:], failed=token, reason=reason)
+
+    def without_failures(self, token: Token) -> Job:
+        """With none, as the driver of ``token`` has run well; as it is where that driver has failed meanwhile."""
+        return self if self.failed == token else replace(self, failures=())
 
     def over_for(self, run: str) -> bool:
         return isinstance(self.part_of(run), Over)

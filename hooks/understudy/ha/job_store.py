@@ -136,21 +136,18 @@ class JobStore:
         return await self._update(token, with_roots)
 
     async def failed_once(self, token: Token, now: float, window: float, reason: str) -> Job:
-        """Count the failure of ``token``, once; those older than ``window`` seconds are forgotten.
+        """Count the failure of ``token``, once, with ``window`` as in ``Job.with_failure``.
 
         Where a reason does not fit into the document any more, the failure is counted without it.
         """
-
-        def counted(job: Job, why: str) -> Job:
-            if job.failed == token:  # a token is one start of one driver: the answer to an earlier try was lost
-                return job
-            failures = (*(at for at in job.failures if now - at < window), now)
-            return replace(job, failures=failures, failed=token, reason=why)
-
         try:
-            return await self._update(token, lambda job: counted(job, presentable(reason)))
+            return await self._update(token, lambda job: job.with_failure(token, now, window, presentable(reason)))
         except DocumentTooLarge:
-            return await self._update(token, lambda job: counted(job, ""))
+            return await self._update(token, lambda job: job.with_failure(token, now, window, ""))
+
+    async def ran_well(self, token: Token) -> Job:
+        """Forget failures: the driver of ``token`` has run for the restart window."""
+        return await self._update(token, lambda job: job.without_failures(token))
 
     async def end(
         self, token: Token, status: Status, reason: str, now: float = 0.0, found: Collection[Checkpoint] = ()

@@ -90,6 +90,8 @@ class DriverReports:
         self._unnoted = ""  # what was said last of why something is not in the job's document
         self.checkpoints: tuple[Checkpoint, ...] = ()  # what drivers have committed under the current grant
         self.came_up = False  # whether this replica's script has ever come as far as the gate
+        self._up: tuple[object, float] | None = None  # the driver whose script has come so far as a leader, and when
+        self._ran_well: object = None  # the driver for which failures are forgotten
 
     @property
     def _token(self) -> Token | None:
@@ -209,17 +211,29 @@ class DriverReports:
                 await self._note(self._jobs.committed(token, self._health.fence.committed_at, self.checkpoints))
             if self._slot.process is not None:  # a script that only asks for the lead reports no queries and no roots
                 await self._note_came_up()
+                await self._note_ran_well(token)
             await self._membership.sweep()
 
     async def _note_came_up(self) -> None:
         """The script is as far as the gate: if it leads, its generation is the one that has led from here on."""
+        token, process = self._token, self._slot.process
+        if token is not None and process is not None and (self._up is None or self._up[0] is not process):
+            self._up = process, self._clock.now()
         if not self.came_up:
             self.came_up = True
-            if (token := self._token) is not None:
+            if token is not None:
                 await self._note(self._jobs.led(token, self._membership.generation()))
 
-    async def _note(self, write: Coroutine[object, object, Job]) -> None:
-        """A fact others may want to know. Losing it costs them that fact; leadership is the elector's business."""
+    async def _note_ran_well(self, token: Token) -> None:
+        """Once for each driver that has run for the restart window: starting, and waiting for a start, are no part of that."""
+        if self._up is None or self._up[0] is not self._slot.process or self._ran_well is self._slot.process:
+            return
+        process, since = self._up
+        if self._clock.now() >= since + self._settings.restart.window and await self._note(self._jobs.ran_well(token)):
+            self._ran_well = process
+
+    async def _note(self, write: Coroutine[object, object, Job]) -> bool:
+        """A fact others may want to know, and whether it was written. Losing it costs them that fact; leadership is the elector's business."""
         try:
             await write
         except LeadershipLost as lost:
@@ -230,6 +244,8 @@ class DriverReports:
                 self._log.say("status-write-failed", self._unnoted)
         else:
             self._unnoted = ""
+            return True
+        return False
 
     # --- what the supervisor tells ------------------------------------------------------------------------------------
 

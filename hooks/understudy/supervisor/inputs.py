@@ -209,7 +209,7 @@ class DriverNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class FailureRecorded:
-    """``failures``: when the job's drivers have failed lately, the last one included, in seconds since 1970."""
+    """``failures``: when drivers have failed since one has run for the restart window, the last one included, in seconds since 1970."""
 
     failures: tuple[float, ...]
     reason: str

@@ -102,7 +102,7 @@ _OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
-    """The next state, and what to do, in that order. ``now`` in seconds since 1970, as failures of a job are recorded."""
+    """The next state, and what to do, in that order. ``now`` in seconds since 1970."""
     if _too_late(state, given):
         return state, ()
     match given:
@@ -115,7 +115,7 @@ def step(state: State, given: Event | Outcome, now: float) -> Decision:
         ):
             return _of_an_attempt(state, given)
         case FailureRecorded() | SuccessorLookedFor() | JobEndRecorded() | TokenOvertaken():
-            return _of_the_job(state, given, now)
+            return _of_the_job(state, given)
         case (
             JobChanged()
             | RequestOverdue()
@@ -287,11 +287,11 @@ def _retire(state: State, job: Job) -> Decision:
 
 
 def _of_the_job(
-    state: State, given: FailureRecorded | SuccessorLookedFor | JobEndRecorded | TokenOvertaken, now: float
+    state: State, given: FailureRecorded | SuccessorLookedFor | JobEndRecorded | TokenOvertaken
 ) -> Decision:
     match given, state.leadership:
         case FailureRecorded(failures, reason), Leading(_, token):
-            return state, (_after_failure(state.rules, token, failures, reason, now),)
+            return state, (_after_failure(state.rules, token, failures, reason),)
         case SuccessorLookedFor(), _ if state.driver is None:
             return _successor_looked_for(state, given)
         case JobEndRecorded(job), Leading() | Stopping():
@@ -320,11 +320,9 @@ def _successor_looked_for(state: State, given: SuccessorLookedFor) -> Decision:
             return state, ()
 
 
-def _after_failure(
-    rules: Rules, token: Token, failures: tuple[float, ...], reason: str, now: float
-) -> RecordEnd | FindSuccessor:
+def _after_failure(rules: Rules, token: Token, failures: tuple[float, ...], reason: str) -> RecordEnd | FindSuccessor:
     """The leading driver died under a living supervisor: a rehearsed standby takes over, else it starts again in place."""
-    match restart.decide(failures, now, rules.restart):
+    match restart.decide(failures, rules.restart):
         case restart.GiveUp(why):
             return RecordEnd(token, Status.FAILED, f"{why}; the last: {reason}")
         case restart.Restart(delay):

@@ -1,4 +1,4 @@
-"""The restart strategy: which delay, and how many attempts within a window. Pure; the counts live in the job's document."""
+"""The restart strategy: which delay, and how many attempts. Pure; the counts live in the job's document."""
 
 from __future__ import annotations
 
@@ -28,13 +28,17 @@ def backoff(failures: int, delay: float) -> float:
     return min(LONGEST, delay * 2.0 ** min(failures - 1, 30))
 
 
-def decide(failures: tuple[float, ...], now: float, strategy: Strategy) -> Restart | GiveUp:
-    """What follows after a failure. ``failures`` are the times of all recent ones, the last included, in seconds."""
-    recent = len([at for at in failures if now - at < strategy.window])
+def decide(failures: tuple[float, ...], strategy: Strategy) -> Restart | GiveUp:
+    """What follows after a failure. ``failures`` are the times of all since a driver has run for the window, the last included.
+
+    They are counted however long ago they were: a driver that takes a minute to fail would else never have enough of them at a time.
+    """
+    recent = len(failures)
     if strategy.strategy == "none":
         return GiveUp("the restart strategy is none")
     if recent > strategy.attempts:
-        return GiveUp(f"{recent} failures within {strategy.window:.0f} s; {strategy.attempts} restarts are allowed")
+        allowed = f"{strategy.attempts} restarts are allowed"
+        return GiveUp(f"{recent} failures, and no driver ran for {strategy.window:g} s in between; {allowed}")
     match strategy.strategy:
         case "exponential":
             return Restart(backoff(recent, strategy.delay))

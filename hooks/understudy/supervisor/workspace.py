@@ -29,10 +29,11 @@ class OwnDirectory:
             self.path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
             try:
                 self._lock = _locked(self.path)
-            except FileNotFoundError:
-                continue  # a sweep has come between
+            except (FileNotFoundError, BlockingIOError):
+                continue  # a sweep has come between: it has removed the directory, or is about to
             except OSError:
-                self.path.rmdir()
+                with suppress(OSError):
+                    self.path.rmdir()
                 raise
             if self.path.exists():  # a sweep may have come between
                 return

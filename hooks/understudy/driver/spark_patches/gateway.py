@@ -14,6 +14,7 @@ from understudy.driver.jvm import (
     broadcast_in_small_blocks,
     launched,
     local_disk_without_processes,
+    log_as_configured,
     popen_class,
     refuse_other_jvms,
 )
@@ -45,6 +46,7 @@ def replace_gateway(
         def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
             gateway = launched(spec, outputs, lambda: stock(conf, popen_kwargs))
             attach(gateway, spec)
+            log_as_configured(gateway.jvm)
             check.attached(gateway)
             attached(gateway)
             return gateway
