@@ -98,7 +98,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("standbyMaxAge", {"standbyMaxAge": 0}, "at least 1"),
     ("restartWindow", {"restartWindow": 0}, "at least 1"),
     ("restartStrategy", {"restartStrategy": "always"}, "exponential, fixed-delay, none"),
-    ("restartWindow", {"restartStrategy": "fixed-delay", "restartDelay": "100"}, "do not fit into the window"),
+    ("restartAttempts", {"restartAttempts": 1001}, "1001 is above 1000"),
     ("restartAttempts", {"restartStrategy": "none", "restartAttempts": 1}, "says nothing"),
     ("lock", {"lock": "file"}, "lease, configmap, multi"),
     ("mode", {"mode": "session"}, "application, native, standalone"),

@@ -34,3 +34,18 @@ def test_a_record_of_an_older_image_says_of_no_token_that_it_has_failed() -> Non
         assert (await jobs.failed_once(token, 10.0, 100.0, "died")).failures == (10.0,)
 
     with_store(check)
+
+
+def test_failures_count_until_a_driver_has_run_well() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        token = (await jobs.begin_attempt(1, "a", known(0), CODE)).token
+        await jobs.failed_once(token, 10.0, 100.0, "died")
+        token = (await jobs.begin_attempt(2, "a", known(0), CODE)).token
+        job = await jobs.failed_once(token, 500.0, 100.0, "died")
+        assert job.failures == (10.0, 500.0), "no driver ran in between"
+        assert (await jobs.ran_well(token)).failures == job.failures, "told late: it has failed since"
+        token = (await jobs.begin_attempt(3, "a", known(0), CODE)).token
+        assert (await jobs.ran_well(token)).failures == ()
+        assert (await jobs.failed_once(token, 900.0, 100.0, "died")).failures == (900.0,)
+
+    with_store(check)
