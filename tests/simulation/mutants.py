@@ -273,7 +273,7 @@ MUTANTS: tuple[Mutant, ...] = (
         by=2,
     ),
     # the resource itself
-    _mutant("a root refuses a lower token's claim", ("lower-claim-is-refused", Never()), kinds=_STORM, by=7),
+    _mutant("a root refuses a lower token's claim", ("lower-claim-is-refused", Never()), kinds=_STORM, by=28),
     _mutant(
         "gate and claim stand before each write",
         ("gate-before-the-claim-is-read", Skipped()),

@@ -142,7 +142,13 @@ class World:
                 lock_kind="multi" if self.multi else "file",
                 run_id=f"run-{run}" if self.plan.runs else "",
                 storage=Storage(scratch=f"s3a://bucket/{SCRATCH}" if self.plan.finite else ""),
-                restart=Restart(attempts=1000, delay=self.restart_delay, window=10.0),
+                restart=Restart(
+                    # in a storm few drivers run for the window, and back-offs would grow until nothing happens any more
+                    strategy="fixed-delay" if self.plan.kind is Kind.STORM else "exponential",
+                    attempts=1000,
+                    delay=self.restart_delay,
+                    window=10.0,
+                ),
                 standby=Standby(max_age=4.0 if self.plan.ages else 3600.0),
             )
         return self._settings[revision, run]

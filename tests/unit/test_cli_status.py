@@ -147,7 +147,7 @@ async def knows_flights(request: web.Request) -> web.Response:
         return web.json_response({"items": items if "cluster" in request.query["labelSelector"] else []})
     if request.path.endswith("configmaps/flights-replicas"):
         return web.json_response(configmap("flights-replicas"))
-    return web.json_response({"reason": "NotFound", "message": "not found"}, status=404)
+    return web.json_response({"kind": "Status", "reason": "NotFound", "message": "not found"}, status=404)
 
 
 async def forbids(request: web.Request, user: str = "system:serviceaccount:jobs:watcher") -> web.Response:

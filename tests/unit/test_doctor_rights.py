@@ -90,7 +90,7 @@ class Cluster:
             return web.json_response({"metadata": {"name": what, "uid": "1", "resourceVersion": "1"}})
         if not self.reads:
             return self._forbidden(f'{what} is forbidden: User "ann" cannot get resource')
-        return web.json_response({"reason": "NotFound", "message": "not found"}, status=404)
+        return web.json_response({"kind": "Status", "reason": "NotFound", "message": "not found"}, status=404)
 
     def _review(self, kind: str, body: dict[str, Any]) -> web.Response:
         self.asked.append(body)
