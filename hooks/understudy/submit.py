@@ -210,9 +210,10 @@ def executors_wanted(submit: Sequence[str], environ: Mapping[str, str]) -> int:
 
     Raises ``SettingsError`` for what is no number, and for a file of settings that cannot be read.
     """
-    if all_settings(submit, environ).get("spark.dynamicAllocation.enabled", "").lower() == "true":
+    settings = all_settings(submit, environ)
+    if settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         return 0
-    given = started_with(submit, environ, "--num-executors", "spark.executor.instances")
+    given = option(submit, "--num-executors", "") or settings.get("spark.executor.instances", "")
     try:
         return int(given or 2)
     except ValueError:

@@ -26,7 +26,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *, in_a_pod: bool = False, **known: i
         return [code]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    asyncio.run(find_names(known, "--ha-address"))
+    asyncio.run(find_names([f"{host}:2181" for host in known], "--ha-address"))
 
 
 def test_one_that_is_known_is_no_reason_to_complain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from understudy.services.plugin import (
     SettingsError,
     cluster_of_replicas,
     find_names,
-    split_host_port,
 )
 from understudy_etcd.address import FORM, parse
 from understudy_etcd.client import NOT_FOUND, EtcdClient, RefusedError, UnansweredError
@@ -48,7 +47,7 @@ async def _prove(client: EtcdClient) -> None:
     try:
         await _count(client)
     except UnansweredError as error:
-        await find_names((split_host_port(each)[0] for each in address.members), "--ha-address")
+        await find_names(address.members, "--ha-address")
         raise ServerUnreachable(
             f"no member answers that has most of the others ({error})",
             where="--ha-address",

@@ -22,6 +22,7 @@ from understudy.cli.where import (
     NoCluster,
     Stores,
     Where,
+    given,
 )
 from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
 from understudy.redaction import presentable
@@ -43,12 +44,7 @@ def doctor(
         typer.Option(help="Which job, where the documents do not say it.", show_default="the cluster id"),
     ] = "",
     ha_storage: Annotated[
-        str,
-        typer.Option(
-            envvar="UNDERSTUDY_HA_STORAGE",
-            show_envvar=False,
-            help="Look at this HA storage, too, as understudy run was given it.",
-        ),
+        str, given("UNDERSTUDY_HA_STORAGE", "Look at this HA storage, too, as understudy run was given it.")
     ] = "",
     conf: Annotated[
         list[str] | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from understudy.cli.job_of import JobOf
-from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where
+from understudy.cli.where import ClusterId, Conf, Context, Ha, HaAddress, HaDir, Namespace, Where, given
 from understudy.errors import JobNotBegun
 
 if TYPE_CHECKING:
@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 def gc(
-    ha_storage: Annotated[
-        str,
-        typer.Option(
-            envvar="UNDERSTUDY_HA_STORAGE", show_envvar=False, help="The HA storage, as understudy run was given it."
-        ),
-    ],
+    ha_storage: Annotated[str, given("UNDERSTUDY_HA_STORAGE", "The HA storage, as understudy run was given it.")],
     ha_dir: HaDir = None,
     cluster_id: ClusterId = "",
     namespace: Namespace = "",

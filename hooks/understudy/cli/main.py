@@ -81,9 +81,8 @@ def _group(
 
 
 def main() -> None:
-    if isinstance(
-        sys.stdout, TextIOWrapper
-    ):  # as standard error does: a script's path or error may be no text of this terminal's
+    # as standard error does: a script's path or error may be no text of this terminal's
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,47 +29,28 @@ REQUEST = 5.0
 #: The same of one for a file of up to 64 MiB.
 FILES = 60.0
 
+
+def given(variable: str, meaning: str, **shown: Any) -> Any:
+    """An option that ``variable`` of the environment gives where it is not typed. Help does not show the variable: each follows from its option."""
+    return typer.Option(envvar=variable, show_envvar=False, help=meaning, **shown)
+
+
 HaDir = Annotated[
     Path | None,
-    typer.Option(
-        envvar="UNDERSTUDY_HA_DIR",
-        show_envvar=False,
-        help="Where documents are kept.",
-        show_default="~/.local/state/understudy",
-    ),
+    given("UNDERSTUDY_HA_DIR", "Where documents are kept.", show_default="~/.local/state/understudy"),
 ]
-ClusterId = Annotated[
-    str,
-    typer.Option(
-        envvar="UNDERSTUDY_CLUSTER_ID", show_envvar=False, help="Which cluster.", show_default="each there is"
-    ),
-]
+ClusterId = Annotated[str, given("UNDERSTUDY_CLUSTER_ID", "Which cluster.", show_default="each there is")]
 JobId = Annotated[
     str,
-    typer.Option(
-        envvar="UNDERSTUDY_JOB_ID",
-        show_envvar=False,
-        help="Its job, where no replica has been there yet.",
-        show_default="the cluster id",
-    ),
+    given("UNDERSTUDY_JOB_ID", "Its job, where no replica has been there yet.", show_default="the cluster id"),
 ]
 Namespace = Annotated[
     str,
-    typer.Option(
-        envvar="UNDERSTUDY_NAMESPACE",
-        show_envvar=False,
-        help="Look in this namespace of a Kubernetes cluster.",
-        show_default="the context's",
-    ),
+    given("UNDERSTUDY_NAMESPACE", "Look in this namespace of a Kubernetes cluster.", show_default="the context's"),
 ]
 HaStorage = Annotated[
     str,
-    typer.Option(
-        envvar="UNDERSTUDY_HA_STORAGE",
-        show_envvar=False,
-        help="The HA storage, as understudy run was given it.",
-        show_default="none",
-    ),
+    given("UNDERSTUDY_HA_STORAGE", "The HA storage, as understudy run was given it.", show_default="none"),
 ]
 Conf = Annotated[
     list[str] | None,
@@ -86,21 +67,15 @@ Lock = Annotated[
 ]
 Ha = Annotated[
     str,
-    typer.Option(
-        envvar="UNDERSTUDY_HA",
-        show_envvar=False,
-        help="The high-availability services, as understudy run was given them.",
+    given(
+        "UNDERSTUDY_HA",
+        "The high-availability services, as understudy run was given them.",
         show_default="kubernetes or filesystem",
     ),
 ]
 HaAddress = Annotated[
     str,
-    typer.Option(
-        envvar="UNDERSTUDY_HA_ADDRESS",
-        show_envvar=False,
-        help="Where those services are, as understudy run was told.",
-        show_default="none",
-    ),
+    given("UNDERSTUDY_HA_ADDRESS", "Where those services are, as understudy run was told.", show_default="none"),
 ]
 
 

@@ -47,9 +47,8 @@ def _pod(body: Json) -> Pod:
     spec = body.get("spec") or {}
     words = [word for each in spec.get("containers") or [] for word in (each.get("args") or [])]
     account = spec.get("serviceAccountName") or "default"
-    native = option(words, "--master", "spark.master").startswith(
-        "k8s://"
-    )  # files that it names are not on this machine
+    # files that it names are not on this machine
+    native = option(words, "--master", "spark.master").startswith("k8s://")
     return Pod(str(body["metadata"]["uid"]), str(spec.get("nodeName") or ""), str(account), native)
 
 

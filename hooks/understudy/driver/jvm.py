@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from understudy.errors import EnvironmentProblem, ScriptProblem
 from understudy.launcher import from_lasting_thread
 from understudy.processes import die_with_parent
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.submit import SHELL, all_settings, merged, started_with, without
+from understudy.submit import SHELL, all_settings, merged, option, without
 
 #: Clocks of the JVM and ours may differ by this many nanoseconds before the gate's deadlines mean nothing.
 _CLOCK_TOLERANCE = 100_000_000
@@ -49,18 +49,13 @@ def submit_arguments(spec: DriverSpec, script: str) -> str:
         raise ScriptProblem(f"{error}: {script}", where="PYSPARK_SUBMIT_ARGS") from error
     if spec.settings:  # executors are pods, and their number is ours; an option would win over a setting
         given = without(given, "--num-executors")
+    # and what spark-submit sets otherwise for a script than for a shell
+    defaults = {**spec.defaults, "spark.ui.showConsoleProgress": "false"}
+    if not option(given, "--name", ""):
+        defaults["spark.app.name"] = Path(spec.script).name
     theirs = all_settings(given, os.environ)
-    defaults = {key: value for key, value in spec.defaults.items() if key not in theirs}
-    return shlex.join([*_confs(defaults), *_as_of_a_script(spec, given), *given, *_confs(spec.settings), SHELL])
-
-
-def _as_of_a_script(spec: DriverSpec, given: Sequence[str]) -> list[str]:
-    """What spark-submit sets otherwise for a script than for a shell, where neither ``given`` nor a file of settings does."""
-    name, progress = "spark.app.name", "spark.ui.showConsoleProgress"
-    added = [] if started_with(given, os.environ, "--name", name) else ["--name", Path(spec.script).name]
-    if progress not in all_settings(given, os.environ):
-        added += _confs({progress: "false"})
-    return added
+    ours = {key: value for key, value in defaults.items() if key not in theirs}
+    return shlex.join([*_confs(ours), *given, *_confs(spec.settings), SHELL])
 
 
 def _confs(settings: Mapping[str, str]) -> list[str]:

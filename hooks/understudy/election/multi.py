@@ -29,11 +29,9 @@ from understudy.election.records import GRANT, Free, Held, Unwritten, lock_state
 from understudy.errors import DocumentUnreadable
 
 KIND = "multi"
-_BETWEEN = "|"
-
-
 #: Requests that a write takes, one after the other; of reads there are no more.
 REQUESTS = 2
+_BETWEEN = "|"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,17 @@ import os
 import socket
 from collections.abc import Iterable
 
+from understudy.addresses import split
 from understudy.errors import ServerUnreachable, SettingsError
 
 
-async def find_names(hosts: Iterable[str], where: str) -> None:
-    """Look up each of ``hosts``, without their ports. ``where`` names the setting.
+async def find_names(servers: Iterable[str], where: str) -> None:
+    """Look up the host of each of ``servers``, ``host:port``. ``where`` names the setting.
 
     Raises ``SettingsError`` where none is the name of a machine, and ``ServerUnreachable`` where that may be otherwise in a while: the
     server of names does not answer, or this is a pod, where a Service's pods have names only while they are there.
     """
-    asked = list(hosts)
+    asked = [split(each)[0] for each in servers]
     loop = asyncio.get_running_loop()
     found = await asyncio.gather(*(loop.getaddrinfo(each, None) for each in asked), return_exceptions=True)
     codes = {each.errno if isinstance(each, socket.gaierror) else None for each in found}

@@ -61,7 +61,7 @@ async def _prove(connection: ZooKeeperConnection) -> None:
     try:
         (_, there) = await connection.ask(lambda client: [client.sync_async("/"), client.exists_async("/")], _FIRST)
     except UnansweredError as error:
-        await find_names((each.rpartition(":")[0].strip("[]") for each in address.hosts), "--ha-address")
+        await find_names(address.hosts, "--ha-address")
         if (fault := await find_fault(address)) is not None:
             raise fault from error
         raise ServerUnreachable(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from understudy.clock import HostClock
 from understudy.errors import DocumentError, LeadershipLost
@@ -54,6 +54,15 @@ _AS_READY_AS_THEY_GET = frozenset({WARM_UP, OFF})
 _SAID_NOTHING = (False, "", "")
 
 
+@dataclass(slots=True)
+class _Up:
+    """A driver's process whose script came up as a leader's at ``since``, and whether it is ``noted`` that it has run well."""
+
+    process: object
+    since: float
+    noted: bool = False
+
+
 class DriverReports:
     """One replica's. ``leadership`` is asked and never changed; ``ready`` tells the elector whether this replica is as ready as any."""
 
@@ -90,8 +99,7 @@ class DriverReports:
         self._unnoted = ""  # what was said last of why something is not in the job's document
         self.checkpoints: tuple[Checkpoint, ...] = ()  # what drivers have committed under the current grant
         self.came_up = False  # whether this replica's script has ever come as far as the gate
-        self._up: tuple[object, float] | None = None  # the driver whose script has come so far as a leader, and when
-        self._ran_well: object = None  # the driver for which failures are forgotten
+        self._up: _Up | None = None
 
     @property
     def _token(self) -> Token | None:
@@ -217,8 +225,8 @@ class DriverReports:
     async def _note_came_up(self) -> None:
         """The script is as far as the gate: if it leads, its generation is the one that has led from here on."""
         token, process = self._token, self._slot.process
-        if token is not None and process is not None and (self._up is None or self._up[0] is not process):
-            self._up = process, self._clock.now()
+        if token is not None and process is not None and (self._up is None or self._up.process is not process):
+            self._up = _Up(process, self._clock.now())
         if not self.came_up:
             self.came_up = True
             if token is not None:
@@ -226,11 +234,11 @@ class DriverReports:
 
     async def _note_ran_well(self, token: Token) -> None:
         """Once for each driver that has run for the restart window: starting, and waiting for a start, are no part of that."""
-        if self._up is None or self._up[0] is not self._slot.process or self._ran_well is self._slot.process:
+        up = self._up
+        if up is None or up.process is not self._slot.process or up.noted:
             return
-        process, since = self._up
-        if self._clock.now() >= since + self._settings.restart.window and await self._note(self._jobs.ran_well(token)):
-            self._ran_well = process
+        if self._clock.now() >= up.since + self._settings.restart.window:
+            up.noted = await self._note(self._jobs.ran_well(token))
 
     async def _note(self, write: Coroutine[object, object, Job]) -> bool:
         """A fact others may want to know, and whether it was written. Losing it costs them that fact; leadership is the elector's business."""

@@ -2,8 +2,7 @@
 
 A standby has a session of its own with a few executors, or it could rehearse nothing. The executors of a leader that is gone are
 deleted before the first batch of the next one, those of a driver that another one replaces in its pod before that one starts. That is
-tidiness and no fence: on a node that is cut off they live on, and the
-gate and the claims are what keeps them from writing.
+tidiness and no fence: on a node that is cut off they live on, and the gate and the claims are what keeps them from writing.
 """
 
 from __future__ import annotations
@@ -138,11 +137,14 @@ class Native:
         except OSError as error:
             problem = str(error) or "no answer"
         else:
-            problem = "" if answer.status == 200 else answer.reason
-            if answer.status == 403:
-                problem = str(forbidden(answer, "deletecollection", "pods", self.api.namespace, self.cluster))
-            elif not problem and (gone := answer.body.get("items")):
-                names = [pod["metadata"]["name"] for pod in gone]
-                log.say("executors-deleted", f"{len(names)} executors of {whose}: {', '.join(names)}", pods=names)
-        if problem:
-            log.say("executors-left", f"executors of {whose} were not deleted: {problem}")
+            match answer.status:
+                case 200:
+                    if names := [pod["metadata"]["name"] for pod in answer.body.get("items") or []]:
+                        told = f"{len(names)} executors of {whose}: {', '.join(names)}"
+                        log.say("executors-deleted", told, pods=names)
+                    return
+                case 403:
+                    problem = str(forbidden(answer, "deletecollection", "pods", self.api.namespace, self.cluster))
+                case _:
+                    problem = answer.reason
+        log.say("executors-left", f"executors of {whose} were not deleted: {problem}")

@@ -109,7 +109,6 @@ class Submitted:
     async def _awaited(self, jobs: JobStore, membership: Membership) -> Fetched | None:
         said = ""
         while not self.told_to_stop.is_set():
-            one = None
             try:
                 one = await self._current(jobs)
                 if one is not None and (found := await self._fetch(one, jobs)) is not None:
