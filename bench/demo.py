@@ -147,8 +147,7 @@ def frozen_once(flights: LocalFlights, show: Screen, findings: Findings) -> tupl
         f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed"
     )
     flights.feed.per_second = 0
-    flights.wait_for(flights.caught_up, PATIENCE_S, "the new leader did not catch up")
-    time.sleep(1.0)
+    flights.wait_for(flights.at_rest, PATIENCE_S, "the new leader did not catch up")
     findings.before_thaw = before = flights.fingerprint()
     known = len(observer.stale_refused(flights.fence.in_order()))
     findings.thawed_at = time.time()

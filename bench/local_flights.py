@@ -240,6 +240,17 @@ class LocalFlights:
                 return False
         return True
 
+    def at_rest(self) -> bool:
+        """Caught up, and no batch was planned in the second after: one without rows follows where the watermark has moved. Takes that second."""
+        newest = self._newest()
+        if not self.caught_up():
+            return False
+        time.sleep(1.0)
+        return self.caught_up() and self._newest() == newest
+
+    def _newest(self) -> list[int]:
+        return [observer.last_entry(self.checkpoints / query / "offsets") for query in self.job.queries]
+
     def closed(self) -> bool:
         """A batch with the closing file's watermark is committed by every query: every window has been written."""
         target = self.feed.closing_watermark_ms()
