@@ -83,14 +83,14 @@ demo:
 	@$(PYTHON) -m bench.demo
 
 test:
-	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd hosts
 	@tools/jvm.sh check
 	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) --ignore=tests/spark && $(PYTHON) -m pytest -m 'not long' $(PARALLEL) tests/spark)
 	@# The tests that depend on the Spark line, in an environment with the other one.
 	.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
 
 test-all:
-	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd
+	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd hosts
 	@tools/jvm.sh check
 	$(if $(ARGS),$(PYTHON) -m pytest $(ARGS),$(PYTHON) -m pytest $(PARALLEL) --ignore=tests/spark && $(PYTHON) -m pytest $(PARALLEL) tests/spark)
 	.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m spark43
@@ -117,7 +117,7 @@ bench-growth:
 	@$(PYTHON) -m bench.growth -n $(N) $(ARGS)
 
 bench-hosts:
-	@tools/setup.sh jar s3 zookeeper
+	@tools/setup.sh jar s3 zookeeper hosts
 	@$(PYTHON) -m bench.hosts -n $(N) $(ARGS)
 
 steady:

@@ -49,7 +49,8 @@ class Findings:
     takeovers: list[Takeover] = field(default_factory=list)
     thaw_changes: list[str] = field(default_factory=list)
     thawed_at: float | None = None
-    before_thaw: dict[str, str] = field(default_factory=dict)
+    before_thaw: frozenset[str] = frozenset()
+    met_the_fence: bool = False
     compared: list[Comparison] = field(default_factory=list)
     refused: int = 0
     accepted: int = 0
@@ -61,7 +62,7 @@ class Findings:
             not self.problem
             and [takeover.kind for takeover in self.takeovers] == list(kinds)
             and not self.thaw_changes
-            and ("frozen" not in kinds or self.refused >= 1)
+            and ("frozen" not in kinds or self.met_the_fence)
             and self.accepted == 0
             and len(self.compared) == 2
             and all(each.same and each.flights_expected == FLIGHTS for each in self.compared)
@@ -128,33 +129,34 @@ def ready(flights: LocalFlights, show: Screen) -> None:
 
 def frozen(flights: LocalFlights, show: Screen, findings: Findings) -> Takeover:
     """The last of up to ``FREEZES`` takeovers from a frozen leader: until one that is thawed meets the fence before it ends by itself."""
-    takeover, refused = frozen_once(flights, show, findings)
+    takeover = frozen_once(flights, show, findings)
     for _ in range(FREEZES - 1):
-        if refused:
+        if findings.met_the_fence:
             break
         show.say("it ended before its write could be refused: the next leader is frozen")
         flights.feed.per_second = CALM
         ready(flights, show)
         flights.feed.per_second = BUSY
-        takeover, refused = frozen_once(flights, show, findings)
+        takeover = frozen_once(flights, show, findings)
     return takeover
 
 
-def frozen_once(flights: LocalFlights, show: Screen, findings: Findings) -> tuple[Takeover, bool]:
-    """Freeze, take over, let everything come to rest, thaw, and see that the thawed leader changed nothing; whether a write was refused."""
+def frozen_once(flights: LocalFlights, show: Screen, findings: Findings) -> Takeover:
+    """Freeze, take over, let everything come to rest, thaw, and see that the thawed leader changed nothing."""
     takeover, victim, batch = flights.freeze()
     show.say(
         f"batch {batch} of delays was in offsets/ and not in commits/ when the leader froze; a new leader has committed"
     )
     flights.feed.per_second = 0
     flights.wait_for(flights.at_rest, PATIENCE_S, "the new leader did not catch up")
-    findings.before_thaw = before = flights.fingerprint()
+    before = flights.fingerprint()
+    findings.before_thaw = frozenset(str(path) for path in flights.output.rglob("*"))
     known = len(observer.stale_refused(flights.fence.in_order()))
     findings.thawed_at = time.time()
-    refused = kills.thaw_jvm_first(
+    findings.met_the_fence = kills.thaw_jvm_first(
         victim, lambda: len(observer.stale_refused(flights.fence.in_order())) > known, patience_s=20.0
     )
-    show.say("thawed it: " + ("its late write was refused" if refused else "it did not get to write"))
+    show.say("thawed it: " + ("its late write was refused" if findings.met_the_fence else "it did not get to write"))
     gone = flights.wait_for(lambda: not procs.lives(victim.jvm), 10, "thawed JVM", must=False)
     time.sleep(0.5)
     changes = observer.changes(before, flights.fingerprint())
@@ -162,7 +164,7 @@ def frozen_once(flights: LocalFlights, show: Screen, findings: Findings) -> tupl
         changes.append("the stale JVM is still alive 10 s after the thaw")
     findings.thaw_changes += changes
     show.say(f"logs and sinks before and after the thaw: {'CHANGED' if changes else 'not a byte differs'}")
-    return takeover, refused
+    return takeover
 
 
 def judge(flights: LocalFlights, findings: Findings, show: Screen) -> None:

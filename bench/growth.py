@@ -17,6 +17,8 @@ The report has the phases of every takeover; ``growth.png`` shows a plot per dir
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import io
 import random
 import shutil
@@ -47,7 +49,7 @@ SCRIPT = Path(__file__).with_name("growing_job.py")
 UNDERSTUDY = Variant("understudy", 2, fenced=True)
 VARIANTS = (UNDERSTUDY, RESTART)
 
-#: Bytes that a key takes in the state, about: three short fields and a text of this length.
+#: Bytes that a key takes in the state, about: three short fields and a text of this length, which hardly any compression makes shorter.
 KEY = 100
 #: Keys of one file, four of which are read in one batch.
 KEYS_PER_FILE = 50_000
@@ -118,6 +120,10 @@ def stored(size: Size, home: Path) -> Iterator[tuple[Job, Path | None]]:
         )
 
 
+def _aircraft(number: int) -> str:
+    return base64.b64encode(hashlib.shake_256(str(number).encode()).digest(KEY * 3 // 4)).decode()
+
+
 def known_keys(directory: Path, count: int) -> int:
     """Files of ``count`` flights that never were, each of an aircraft of its own; how many files."""
     written, stamp = 0, 0
@@ -127,7 +133,7 @@ def known_keys(directory: Path, count: int) -> int:
         out.write(",".join(COLUMNS) + "\n")
         for number in range(first, min(first + KEYS_PER_FILE, count)):
             at = (day + timedelta(seconds=number % 31_000_000)).isoformat()
-            out.write(f"{at},UA,{number % 9000},{number:0{KEY}d},EWR,IAH,0,0,1400\n")
+            out.write(f"{at},UA,{number % 9000},{_aircraft(number)},EWR,IAH,0,0,1400\n")
         stamp = place(directory, f"known-{first:012d}.csv", out.getvalue(), stamp)
         written += 1
     return written

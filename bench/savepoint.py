@@ -1,7 +1,7 @@
 """What a savepoint of much state costs: how long the job stands still, how long the command takes, and what is asked of a bucket.
 
-One store at a time (``--stores local``, ``--stores s3a``) adds to the figures of the others in ``--out``. The report has the form of a table of
-docs/measured. ``s3a``: checkpoints and HA storage are in one bucket of the tests' S3 server, on this machine, behind a proxy that counts.
+The report has the form of a table of docs/measured. ``s3a``: checkpoints and HA storage are in one bucket of the tests' S3 server, on this
+machine, behind a proxy that counts.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -166,7 +167,7 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]], size: int) -> dict
         {verb: (f"{verb.removeprefix('requests ')} requests of all that ran meanwhile", "requests") for verb in verbs}
     )
     rows = [
-        {"name": name, "cells": [_figure([one[key] for one in each if key in one], unit) for each in found.values()]}
+        {"name": name, "cells": [_figure(key, each, unit) for each in found.values()]}
         for key, (name, unit) in names.items()
     ]
     return {
@@ -182,11 +183,12 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]], size: int) -> dict
     }
 
 
-def _figure(values: Sequence[float], unit: str) -> dict[str, Any] | None:
-    if not values:
-        return None
-    ordered = sorted(round(each / 1e6) if unit == "MB" else each for each in values)
-    return {"median": ordered[len(ordered) // 2], "min": ordered[0], "max": ordered[-1], "unit": unit}
+def _figure(key: str, savepoints: Sequence[Mapping[str, float]], unit: str) -> dict[str, Any] | None:
+    if not any(key in one for one in savepoints):
+        return None  # that store has no such figure
+    values = [one.get(key, 0) for one in savepoints]
+    scaled = [round(each / 1e6) if unit == "MB" else each for each in values]
+    return {"median": statistics.median(scaled), "min": min(scaled), "max": max(scaled), "unit": unit}
 
 
 def main() -> int:
@@ -197,13 +199,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=reports.OUT)
     options = parser.parse_args()
     out = reports.made(options.out)
+    found = dict[str, list[dict[str, float]]]()
     for store in options.stores:
-        found = measured(store, out / "run" / "savepoint", options.bytes, options.times)
-        reports.write(out / f"savepoint-{store}.json", found)
-        sys.stdout.write(f"{store}: {json.dumps(found)}\n")
-    there = {store: out / f"savepoint-{store}.json" for store in STORES}
-    everything = {store: json.loads(path.read_text()) for store, path in there.items() if path.exists()}
-    reports.write(out / "savepoint.json", table(everything, options.bytes))
+        found[store] = measured(store, out / "run" / "savepoint", options.bytes, options.times)
+        sys.stdout.write(f"{store}: {json.dumps(found[store])}\n")
+    reports.write(out / "savepoint.json", table(found, options.bytes))
     sys.stdout.write(f"written: {out / 'savepoint.json'}; as docs/measured/14-savepoint.json it is on the page\n")
     return 0
 

@@ -20,7 +20,7 @@ WARM_UP, MEASURED = 30.0, 45.0
 
 
 def steady_state(directory: Path) -> dict[str, dict[str, float]]:
-    """Per variant: median batch time, CPU of the leading driver with its JVM and of its supervisor, and resident memory."""
+    """Per variant: median batch time, CPU and resident memory of the leader's processes, and of its supervisor (the plain script's shell)."""
     variants = [RESTART, *(replace(UNDERSTUDY, name=f"{count - 1} standbys", replicas=count) for count in (1, 2, 3))]
     found = {}
     for variant in variants:
@@ -40,12 +40,12 @@ def _measure(variant: Variant, directory: Path) -> dict[str, float]:
         if flights.watch.first(lambda commit: commit.input, 180) is None:
             raise Failed(f"no replica committed within 180 s; see {flights.logs}")
         if variant.replicas > 1:
-            flights.wait_for(flights.all_ready, 180, "standbys", must=False)
+            flights.wait_for(flights.all_ready, 300, "standbys")
         time.sleep(WARM_UP)
         leader = flights.leading() if variant.fenced else flights.deployment.replicas[0].processes()
         if leader is None or leader.jvm is None:
             raise Failed("no replica leads")
-        session = [process.pid for process in (leader.driver, leader.jvm) if process is not None]
+        session = [process.pid for process in leader.all if process != leader.supervisor]
         before = (sum(map(procs.cpu_s, session)), procs.cpu_s(leader.supervisor.pid), time.monotonic())
         seen = len(flights.watch.commits)
         time.sleep(MEASURED)

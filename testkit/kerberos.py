@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testkit.ports import ports
-from testkit.s3 import Missing
+from testkit.s3 import Missing, NotStarted
 from testkit.zookeeper import Server, configure, jars
 
 REALM = "TESTS"
@@ -80,19 +80,19 @@ class Kdc:
         return path
 
     def run(self, program: str, *words: str, text: str = "", environment: dict[str, str] | None = None) -> None:
-        """Raises ``Missing`` for one that cannot do it."""
+        """Raises ``NotStarted`` for one that cannot do it."""
         own = {**self.environment, "KRB5_KDC_PROFILE": f"{self.directory}/kdc.conf", **(environment or {})}
         told = [self.programs[program], *words]
         done = subprocess.run(
             told, input=text, env={**os.environ, **own}, capture_output=True, text=True, timeout=60, check=False
         )
         if done.returncode:
-            raise Missing(f"{program} failed: {done.stderr.strip()}")
+            raise NotStarted(f"{program} failed: {done.stderr.strip()}")
 
 
 @contextmanager
 def kdc(directory: Path) -> Iterator[Kdc]:
-    """Raises ``Missing``."""
+    """Raises ``Missing`` and ``NotStarted``."""
     found = {each: shutil.which(each, path=_PATH) for each in _PROGRAMS}
     programs = {each: path for each, path in found.items() if path}
     if len(programs) < len(found):
@@ -128,7 +128,7 @@ def _listening(port: int, server: subprocess.Popen[bytes], within: float = 30) -
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
             if server.poll() is not None or time.monotonic() > end:
-                raise Missing("the Kerberos server did not start") from None
+                raise NotStarted("the Kerberos server did not start") from None
             time.sleep(0.05)
         else:
             return
@@ -136,7 +136,7 @@ def _listening(port: int, server: subprocess.Popen[bytes], within: float = 30) -
 
 @contextmanager
 def kerberized(directory: Path, java: str, made: Kdc, service: str) -> Iterator[str]:
-    """A server that is no ensemble, for users of the realm; where it is. Raises ``Missing``."""
+    """A server that is no ensemble, for users of the realm; where it is. Raises ``Missing`` and ``NotStarted``."""
     jars()
     home, principal = directory / "server", f"{service}/localhost"
     keytab = made.keytab(principal)

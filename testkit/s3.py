@@ -29,7 +29,11 @@ JARS = REPOSITORY / "hooks" / "jvm" / "target" / "s3a"
 
 
 class Missing(Exception):
-    """One line that says what to do."""
+    """What a test needs is not installed: it is skipped. One line that says what to do."""
+
+
+class NotStarted(Exception):
+    """What a test needs is installed and does not serve, which is a fault and no reason to skip anything."""
 
 
 def versitygw() -> Path:
@@ -73,7 +77,7 @@ def _serving(directory: Path, host: str, port: int) -> Iterator[None]:
 
 
 def await_port(port: int, ended: Callable[[], str]) -> None:
-    """Wait until versitygw answers; ``ended`` says why it never will. Raises ``Missing``."""
+    """Wait until versitygw answers; ``ended`` says why it never will. Raises ``NotStarted``."""
     end = time.monotonic() + 60
     while True:
         try:
@@ -83,7 +87,7 @@ def await_port(port: int, ended: Callable[[], str]) -> None:
             return  # it refuses who does not sign, and so it serves; of a container, Docker's proxy accepts before that
         except OSError:
             if (why := ended()) or time.monotonic() > end:
-                raise Missing(f"versitygw did not start: {why or 'it does not answer'}") from None
+                raise NotStarted(f"versitygw did not start: {why or 'it does not answer'}") from None
             time.sleep(0.05)
 
 
@@ -132,6 +136,7 @@ class S3Proxy:
     ignored: str = ""
     port: int = 0
     kept: list[tuple[bytes, bytes]] = field(default_factory=list)
+    _unknown: list[str] = field(default_factory=list)
     _away: threading.Event = field(default_factory=threading.Event)
     _gone: threading.Event = field(default_factory=threading.Event)
     _stopped: threading.Event = field(default_factory=threading.Event)
@@ -148,6 +153,7 @@ class S3Proxy:
 
     @contextmanager
     def running(self) -> Iterator[S3Proxy]:
+        """Raises ``ValueError`` in the end where the rule has said what is not known here: a fault that never came proves nothing."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(listener.getsockname()[1])
         accepting = threading.Thread(target=self._accept, args=(listener,), daemon=True)
@@ -157,6 +163,8 @@ class S3Proxy:
         finally:
             self._stopped.set()
             accepting.join()
+        if self._unknown:
+            raise ValueError(f"no rule of S3Proxy: {self._unknown[0]!r}")
 
     @contextmanager
     def away(self) -> Iterator[None]:
@@ -197,25 +205,30 @@ class S3Proxy:
                 if self.ignored and line.startswith("PUT ") and f"\r\n{self.ignored}:".encode() in head.lower():
                     client.sendall(_answer(200, b'ETag: "0"\r\n'))
                     return
-                match self.rule(line).split():
-                    case ["late", status]:
-                        self._upstream(head, body)
-                        client.sendall(_answer(int(status)))
-                    case [status] if status.isdigit():
-                        client.sendall(_answer(int(status)))
-                    case ["keep"]:
-                        self.kept.append((head, body))
-                    case ["hang"]:
-                        self._stopped.wait(30)
-                    case ["swallow"]:
-                        self._upstream(head, body)
-                    case ["torn"]:
-                        with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
-                            server.sendall(head + body[: len(body) // 2])
-                    case _:
-                        client.sendall(self._upstream(head, body))
+                self._answer_as(self.rule(line), client, head, body)
             except OSError:
                 return
+
+    def _answer_as(self, rule: str, client: socket.socket, head: bytes, body: bytes) -> None:
+        match rule.split():
+            case ["late", status]:
+                self._upstream(head, body)
+                client.sendall(_answer(int(status)))
+            case [status] if status.isdigit():
+                client.sendall(_answer(int(status)))
+            case ["keep"]:
+                self.kept.append((head, body))
+            case ["hang"]:
+                self._stopped.wait(30)
+            case ["swallow"]:
+                self._upstream(head, body)
+            case ["torn"]:
+                with socket.create_connection(("127.0.0.1", self.upstream), 30) as server:
+                    server.sendall(head + body[: len(body) // 2])
+            case ["pass"]:
+                client.sendall(self._upstream(head, body))
+            case _:
+                self._unknown.append(rule)
 
     def _upstream(self, head: bytes, body: bytes) -> bytes:
         # one request a connection: the answer ends when the server closes

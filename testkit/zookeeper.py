@@ -16,7 +16,7 @@ from pathlib import Path
 from testkit.faults import Fault
 from testkit.places import REPOSITORY
 from testkit.ports import ports
-from testkit.s3 import Missing
+from testkit.s3 import Missing, NotStarted
 
 #: Made by ``tools/setup.sh zookeeper``, which ``make test`` calls first.
 LIB = REPOSITORY / "build" / "zookeeper" / "lib"
@@ -78,13 +78,13 @@ class Server:
 
     @contextmanager
     def alone(self, within: float = 60) -> Iterator[None]:
-        """It serves, and is no ensemble. Raises ``Missing``."""
+        """It serves, and is no ensemble. Raises ``NotStarted``."""
         self.start()
         try:
             end = time.monotonic() + within
             while self.state() != "standalone":
                 if time.monotonic() > end:
-                    raise Missing(f"ZooKeeper did not start: {self.log()[-2000:]}")
+                    raise NotStarted(f"ZooKeeper did not start: {self.log()[-2000:]}")
                 time.sleep(0.1)
             yield
         finally:
@@ -109,7 +109,7 @@ class Ensemble:
         while not all(each.state() in {"leader", "follower"} for each in self.servers):
             if time.monotonic() > end:
                 logs = "\n".join(each.log()[-2000:] for each in self.servers)
-                raise Missing(f"ZooKeeper did not start: {logs}")
+                raise NotStarted(f"ZooKeeper did not start: {logs}")
             time.sleep(0.1)
 
     def repair(self) -> None:

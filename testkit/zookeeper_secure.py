@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testkit.ports import ports
-from testkit.s3 import Missing
+from testkit.s3 import Missing, NotStarted
 from testkit.zookeeper import Server, configure, jars
 
 
@@ -58,10 +58,10 @@ def _named(name: str, key: Path) -> tuple[str, ...]:
 
 
 def openssl(*words: str) -> None:
-    """Raises ``Missing`` for one that cannot do it."""
+    """Raises ``NotStarted`` for one that cannot do it."""
     done = subprocess.run(["openssl", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Missing(f"openssl {words[0]} failed: {done.stderr.strip()}")
+        raise NotStarted(f"openssl {words[0]} failed: {done.stderr.strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class SecureServer:
 
 @contextmanager
 def secure_server(directory: Path, java: str, authority: Authority, *, client: str) -> Iterator[SecureServer]:
-    """``client``: ``need``, where it demands certificates of its clients, or ``none``. Raises ``Missing``."""
+    """``client``: ``need``, where it demands certificates of its clients, or ``none``. Raises ``Missing`` and ``NotStarted``."""
     jars()
     own = authority.issue("localhost")
     home = directory / "server"

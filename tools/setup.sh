@@ -12,6 +12,7 @@
 #   tools/setup.sh connectors       Delta Lake for Spark and Python, and a JDBC driver, in build/connectors/
 #   tools/setup.sh zookeeper        ZooKeeper's jars, in build/zookeeper/lib/: the servers of the tests
 #   tools/setup.sh etcd             etcd, in build/etcd/, where the machine has none: Debian's package, unpacked and not installed
+#   tools/setup.sh hosts            what hosts of their own are made with, network namespaces: only where root, who alone makes them
 #   tools/setup.sh companions       the same and versitygw, in build/companions/: what two of the charts run in tests
 #   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
@@ -53,8 +54,8 @@ if wants s3; then wanted+=" s3a"; fi
 if wants companions; then wanted+=" zookeeper"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | etcd | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, etcd, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | etcd | hosts | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, etcd, hosts, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -134,6 +135,7 @@ missing_packages() { # words; A|B: one of them will do
         find_java "${python:-python3}" || echo "openjdk-17-jdk-headless|openjdk-21-jdk-headless"
     fi
     if wants etcd && ! has_etcd && ! command -v apt-get >/dev/null; then echo "etcd-server"; fi
+    if wants hosts && [ "$(id -u)" = 0 ]; then has ip || echo "iproute2"; fi
     if wants cluster; then
         has containerd containerd-shim-runc-v2 ctr || echo "containerd"
         has runc || echo "runc"

@@ -125,6 +125,19 @@ class DeploymentUnderTest:
                     found.append(process)
         return found
 
+    def commands(self, pod: Any) -> list[str]:
+        """Every command that runs in the pod, asked in it: of a cluster on other machines too. Raises ``Failed`` if none can be seen."""
+        script = "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done; true"
+        printed = self.cluster.kubectl("exec", pod["metadata"]["name"], "-n", self.namespace, "--", "sh", "-c", script)
+        found = [line for line in printed.splitlines() if line.strip()]
+        if not any("understudy" in each for each in found):
+            raise Failed(f"no replica's processes in {pod['metadata']['name']}: {found}")
+        return found
+
+    def jvms(self, pod: Any) -> list[str]:
+        """Commands of the pod's JVMs, asked as ``commands`` does."""
+        return [each for each in self.commands(pod) if "SparkSubmit" in each]
+
     def status(self) -> dict[str, Any]:
         """What ``understudy status`` says, asked from here."""
         found: dict[str, Any] = json.loads(self.understudy("status", "--json"))

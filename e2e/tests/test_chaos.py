@@ -13,7 +13,9 @@ import pytest
 from e2e.harness import deployment_specs, images
 from e2e.harness.deployment_under_test import CLUSTER, PATIENCE
 from e2e.harness.flights_deployment import BUSY, CALM, WHOLE, FlightsDeployment, counted
+from e2e.harness.kubectl import Failed as Refused
 from e2e.harness.kubectl import await_value, looking
+from e2e.harness.replica_logs import said
 from e2e.tests.test_failover import freeze_and_thaw
 
 #: Longer than a rollout takes, in seconds, and days that are left for the tests after it.
@@ -226,7 +228,11 @@ def test_the_lock_is_gone_for_thirty_seconds_where_nobody_may_create_it(flights:
     assert len(kept) == len(role["rules"]) - 1
     flights.cluster.apply(flights.namespace, {**role, "rules": kept})
     flights.cluster.kubectl("delete", "lease", name, "-n", flights.namespace)
+    taken = time.time()
     time.sleep(30)
+    assert "acquired" not in {each.event for each in said(flights, taken)}, "a replica led without a lock"
+    with pytest.raises(Refused, match="not found"):
+        flights.cluster.kubectl("get", "lease", name, "-n", flights.namespace)
     bare = [each for each in deployment_specs.ha_objects(flights.job) if each["metadata"]["name"] == name]
     flights.cluster.apply(flights.namespace, *bare)
     back = time.time()
@@ -245,7 +251,7 @@ def test_a_permission_is_taken_away_and_given_back(flights: FlightsDeployment, r
         flights.quiet()
     flights.cluster.apply(flights.namespace, deployment_specs.role(flights.job, without=resource))
     if resource == "leases":
-        time.sleep(15)
+        flights.wait_for(lambda: "parked" in {each.event for each in said(flights, taken)}, "a leader that pauses", 60)
     else:
         job = f"{CLUSTER}-{CLUSTER}"
         flights.wait_for(lambda: bool(told(flights, "DocumentNotWritten", job, taken)), "a word of it", 90)

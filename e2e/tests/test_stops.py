@@ -50,6 +50,7 @@ def test_a_drained_job_has_written_every_row_and_its_pods_stay_ready(flights: Fl
         return all(observer.files_read(flights.checkpoints / each) >= flights.feed.files for each in QUERIES)
 
     flights.wait_for(read, "everything that was fed", 240)
+    assert flights.jvms(flights.leader())
     said = flights.understudy("drain")
     assert "the job is FINISHED" in said
     sinks = flights.logs / "sinks"
@@ -57,7 +58,7 @@ def test_a_drained_job_has_written_every_row_and_its_pods_stay_ready(flights: Fl
     compared = verify_apart(flights.bucket_sync.input, sinks, flights.logs / "verify.log")
     assert counted(compared) == WHOLE, "without a row from the future"
     flights.wait_for(lambda: flights.healthy() == flights.replicas, "idle replicas that are ready", 60)
-    assert not any("java" in process.command for pod in flights.pods() for process in flights.processes(pod))
+    assert not any(flights.jvms(pod) for pod in flights.pods())
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ def unfenced(home: Path, since: float) -> list[Path]:
     Spark's own managers leave a checksum beside each entry on local disks (``.0.crc`` of ``0``); the fence leaves none.
     """
     found = [each for log in _LOGS for each in home.rglob(f"{log}/.*.crc")]
-    return [each for each in found if each.stat().st_mtime > since and not _scratch(each)]
+    return [each for each in found if each.stat().st_mtime > since and not _scratch(each.relative_to(home))]
 
 
-def _scratch(path: Path) -> bool:
+def _scratch(below: Path) -> bool:
     """Rehearsals write to scratch, past the fence on purpose."""
-    return any(part.startswith(("scratch", "understudy-")) for part in path.parts)
+    return any(part.startswith(("scratch", "understudy-")) for part in below.parts)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from testkit.ports import ports
-from testkit.s3 import Missing
+from testkit.s3 import Missing, NotStarted
 from understudy.environment import find_java
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
@@ -164,6 +164,6 @@ def _await(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
             admin.list_topics(timeout=1)
         except KafkaException:
             if process.poll() is not None or time.monotonic() > end:
-                raise Missing(f"the broker did not start: {log.read_text()[-2000:]}") from None
+                raise NotStarted(f"the broker did not start: {log.read_text()[-2000:]}") from None
         else:
             return

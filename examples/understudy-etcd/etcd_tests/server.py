@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import shutil
 import signal
 import ssl
@@ -20,7 +22,7 @@ import pytest
 
 from testkit.places import REPOSITORY
 from testkit.ports import ports
-from testkit.s3 import Missing
+from testkit.s3 import Missing, NotStarted
 
 #: Made by ``tools/setup.sh etcd``, which ``make test`` calls first, where the machine has none of its own.
 BINARY = REPOSITORY / "build" / "etcd" / "usr" / "bin" / "etcd"
@@ -31,6 +33,11 @@ def etcd() -> str:
     if found is None:
         raise Missing("there is no etcd: run tools/setup.sh etcd")
     return found
+
+
+def _environment() -> dict[str, str]:
+    # Debian 12's starts on this architecture only if told so
+    return {**os.environ, **({"ETCD_UNSUPPORTED_ARCH": "arm64"} if platform.machine() == "aarch64" else {})}
 
 
 @dataclass
@@ -69,7 +76,7 @@ class Member:
         }
         words = [word for name, value in told.items() for word in (f"--{name}", value)]
         with (self.directory / f"{self.name}.log").open("ab") as log:
-            self.process = subprocess.Popen([etcd(), *words, *self.options], stdout=log, stderr=log)
+            self.process = subprocess.Popen([etcd(), *words, *self.options], stdout=log, stderr=log, env=_environment())
 
     def kill(self) -> None:
         assert self.process is not None
@@ -122,7 +129,7 @@ class Cluster:
         while not all(each.serves() for each in self.members):
             if time.monotonic() > end:
                 logs = [(each.directory / f"{each.name}.log").read_text()[-2000:] for each in self.members]
-                raise Missing(f"etcd did not start: {logs}")
+                raise NotStarted(f"etcd did not start: {logs}")
             time.sleep(0.05)
 
     def repair(self) -> None:

@@ -48,20 +48,19 @@ class StopTrial(Trial):
         warm = self.choose.random() < 0.5
         stop = "suspend --warm" if warm else "suspend"
         if number % 3 == 2:
-            stop = f"{stop}, {self._kill_in_the_middle(kind, *stop.split())}"
+            if self._kill_in_the_middle(kind, *stop.split()):
+                stop = f"{stop}, {kind}"
             self._until(lambda: self._status() == "SUSPENDED", "the next leader suspends")
         else:
             began = time.monotonic()
             self._ask(*stop.split())
             self.outcome.suspends.append(round(time.monotonic() - began, 3))
         self.outcome.kills.append(stop)
-        before = self._look()
+        before = self._written()
         self._feed(1)
         if warm:
             self._until(lambda: bool(self._ready()), "a standby of a suspended job that stands by")
-        fed = (str(self.played / "in"), "broker")
-        after = {path: digest for path, digest in self._look().items() if not path.startswith(fed)}
-        if moved := [path for path, digest in after.items() if before.get(path, digest) != digest]:
+        if moved := observer.changes(before, self._written()):
             raise Failed(f"{self.exhibit.script}: written while the job was SUSPENDED: {moved[:3]}")
         token, at = self._token(), time.time()
         self._ask("resume")
@@ -70,16 +69,22 @@ class StopTrial(Trial):
             self.outcome.takeovers.append(round(landed - at, 3))
         return True
 
-    def _kill_in_the_middle(self, kind: str, *words: str) -> str:
+    def _written(self) -> dict[str, str]:
+        fed = (str(self.played / "in"), "broker")
+        return {path: digest for path, digest in self._look().items() if not path.startswith(fed)}
+
+    def _kill_in_the_middle(self, kind: str, *words: str) -> bool:
+        """False where the leader was gone already."""
         self._until(lambda: bool(self._ready()), "a standby that stands by")
         self._ask(*words, "--no-wait")
         time.sleep(self.choose.uniform(0.0, 0.3))
+        if (victim := self._leader()) is None:
+            return False
         try:
-            if (victim := self._leader()) is not None:
-                kills.kill(kind, victim)
+            kills.kill(kind, victim)
         except (kills.NotThere, ProcessLookupError):
-            pass  # it has suspended already
-        return kind
+            return False  # it has suspended already
+        return True
 
     def _finish(self) -> None:
         self._until(lambda: self._leader() is not None, "a leader")

@@ -211,7 +211,10 @@ class Trial:
                 return self._token() > before or self._finished()
 
             self._until(succeeded, f"a successor's commit after {kind}")
-            if (landed := self._committed_after(before)) is not None and fed <= 1:
+            late = fed > 1 and self._committed_since(
+                at, before
+            )  # a dying leader took the step: its successor had none to commit
+            if (landed := self._committed_after(before)) is not None and not late:
                 self.outcome.takeovers.append(round(landed - at, 3))
         return True
 
@@ -292,6 +295,9 @@ class Trial:
     def _committed_after(self, token: int) -> float | None:
         return min((line.at for line in self._commits() if line.token > token), default=None)
 
+    def _committed_since(self, at: float, token: int) -> bool:
+        return any(line.at > at and line.token <= token for line in self._commits())
+
     def _look(self) -> dict[str, str]:
         """Everything a standby could have changed. State files are left out: a leader tidies them whenever it likes."""
         found = observer.fingerprint([self.played])
@@ -314,6 +320,8 @@ class Trial:
                 self._until(
                     lambda: self._settled(self.plain) or process.poll() is not None, "everything read, plainly", PLAINLY
                 )
+                if not self._settled(self.plain):  # what it left would be all that anything is compared with
+                    raise Failed(f"plainly it ends with {process.returncode}; see {self.home}/logs")
         return self._read(self.plain)
 
     @contextmanager
