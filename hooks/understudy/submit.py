@@ -16,6 +16,14 @@ from understudy.errors import SettingsError
 #: Options that name several things: what a script names comes on top of what the command line names.
 _LISTS = ("--packages", "--exclude-packages", "--repositories", "--jars", "--py-files", "--files", "--archives")
 
+#: Those of them that name files, and the settings they stand for.
+FILES: Mapping[str, str] = {
+    "--jars": "spark.jars",
+    "--py-files": "spark.submit.pyFiles",
+    "--files": "spark.files",
+    "--archives": "spark.archives",
+}
+
 #: Options of spark-submit that take a value and make sense in client mode.
 WITH_VALUE = frozenset(
     "--master --name --conf -c --jars --packages --exclude-packages --repositories --py-files --files --archives"
@@ -80,9 +88,14 @@ def _bracketed_host(word: str) -> str:
     return word
 
 
-def without(submit: Sequence[str], name: str) -> list[str]:
-    """``submit`` without the option ``name`` and its value: spark-submit lets an option win over every ``--conf``."""
-    return [word for each, _, words in parsed(submit) if each != name for word in words]
+def without(submit: Sequence[str], name: str, setting: str = "") -> list[str]:
+    """``submit`` without the option ``name`` and its value, and without every ``--conf`` of ``setting``."""
+    return [
+        word
+        for each, value, words in parsed(submit)
+        if each != name and not (each == "--conf" and setting and (value or "").partition("=")[0].strip() == setting)
+        for word in words
+    ]
 
 
 def merged(script: str, operator: Sequence[str]) -> list[str]:

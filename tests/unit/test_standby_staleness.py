@@ -147,7 +147,7 @@ def test_tokens_that_are_replaced_every_hour_do_not_count(tmp_path: Path, monkey
 
 def test_files_of_options_are_found_where_they_are_local() -> None:
     submit = ["--files", "a.txt#b,hdfs://n/x", "--conf", "spark.jars=file:///j.jar", "--archives=env.tgz"]
-    assert list(files_named_by(submit, {})) == [Path("a.txt"), Path("/j.jar"), Path("env.tgz")]
+    assert list(files_named_by(submit, {})) == [Path("/j.jar"), Path("a.txt"), Path("env.tgz")]
 
 
 def test_files_that_a_file_of_settings_names_are_found_and_one_that_cannot_be_read_stops_nothing(
@@ -157,7 +157,7 @@ def test_files_that_a_file_of_settings_names_are_found_and_one_that_cannot_be_re
     mine = tmp_path / "my.conf"
     mine.write_text(f"spark.submit.pyFiles file:{tmp_path}/*.py\nspark.files a.txt\n")
     submit = ("--properties-file", str(mine), "--jars", "/j.jar")
-    assert list(files_named_by(submit, {})) == [mine, tmp_path / "lib.py", Path("a.txt"), Path("/j.jar")]
+    assert list(files_named_by(submit, {})) == [mine, Path("/j.jar"), tmp_path / "lib.py", Path("a.txt")]
 
     def refuse(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")

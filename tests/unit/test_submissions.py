@@ -257,10 +257,8 @@ class TestFiles:
             one, _ = await stores.submit(draft)
             manifest = await stores.artifacts.manifest(one)
             assert manifest.submit == ["--conf", "a=b"]
-            assert [(each.option, each.name, each.url) for each in manifest.attached] == [
-                ("--py-files", "lib.py", ""),
-                ("--py-files", "", "s3a://b/x.whl"),
-            ]
+            attached = [(each.option, each.name, each.url) for each in manifest.attached]
+            assert attached == [("--py-files", "lib.py", ""), ("--py-files", "", "s3a://b/x.whl")]
             assert [await stores.artifacts.fetch(1, each) for each in manifest.files] == [b"print(1)", b"x = 1"]
 
         run(script)
@@ -321,7 +319,7 @@ class TestDrafts:
             (["--conf", "spark.hadoop.fs.s3a.secret.key=x"], "--conf: the value of spark.hadoop.fs.s3a.secret.key"),
             (["-c", "spark.my.password=x"], "--conf: the value of spark.my.password"),
             (["--py-files", "missing.py"], "--py-files: missing.py is no file"),
-            (["--files", "/"], "--files: / is no file"),
+            (["-c", "spark.files=/"], "spark.files: / is no file"),
             (["--files", "/*.none"], r"--files: /\*.none is no file"),
         ],
     )
@@ -330,7 +328,7 @@ class TestDrafts:
             stores.draft(*words)
 
     def test_a_class_that_provides_credentials_is_no_secret(self, stores: Stores) -> None:
-        words = ("--conf", "spark.hadoop.fs.s3a.aws.credentials.provider=org.example.Provider")
+        words = ("-c", "spark.hadoop.fs.s3a.aws.credentials.provider=org.example.Provider")
         assert stores.draft(*words).submit == words
 
     def test_a_script_that_is_missing_and_a_file_that_is_too_large_are_named(
@@ -364,12 +362,13 @@ class TestDrafts:
         ]
         assert draft.submit == ()
 
-    def test_files_are_named_by_an_address_or_a_pattern_too(self, stores: Stores) -> None:
-        (stores.home / "a.py").write_text("a")
-        draft = stores.draft("--py-files", f"{stores.home}/*.py", "--jars", f"file:{stores.home}/a.py,hdfs:/d.jar")
+    def test_files_are_named_by_an_address_or_a_pattern_or_a_setting_too(self, stores: Stores) -> None:
+        ((home := stores.home) / "a.py").write_text("a")
+        draft = stores.draft("-c", f"spark.submit.pyFiles={home}/*.py", "--jars", f"file:{home}/a.py,hdfs:/d.jar")
         assert [each.name or each.url for each in draft.attached] == ["a.py", "hdfs:/d.jar", "a.py", "job.py"]
+        assert not draft.submit
         with pytest.raises(SettingsError, match="--files: 2 files are to be called x"):
-            stores.draft("--files", f"{stores.home}/*.py#x")
+            stores.draft("--files", f"{home}/*.py#x")
 
 
 class TestWhatGoes:

@@ -18,13 +18,11 @@ from understudy.ha.job_store import JobStore, MinEpoch
 from understudy.ha.submissions import Submission
 from understudy.protocol.names import Names
 from understudy.protocol.token import HIGHEST
-from understudy.submit import files_at, option, settings_of, without
+from understudy.submit import FILES, files_at, option, settings_of, without
 
 #: A file is held in memory while it is stored and while it is fetched; larger ones have a place in a bucket of their own. In bytes.
 LARGEST = 64 * 1024 * 1024
 
-#: Options of spark-submit that list files, or URLs.
-LISTS = ("--jars", "--py-files", "--files", "--archives")
 #: What says where a job runs, which each replica is told by its own command line.
 _PLACES = {"--master": "spark.master", "--deploy-mode": "spark.submit.deployMode"}
 #: Files that hold secrets, or the way to them.
@@ -37,7 +35,7 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """``submit``: options of spark-submit, without those that list files, which are ``attached``. ``paths``: where each file is, by its digest."""
+    """``submit``: options of spark-submit, without those and the settings that list files, which are ``attached``. ``paths``: where each file is, by its digest."""
 
     script: File
     arguments: tuple[str, ...]
@@ -55,14 +53,14 @@ class Draft:
         looked_at = _looked_at(Path(script), "script", paths)
         attached = tuple(
             each
-            for name in LISTS
-            for part in option(submit, name, "").split(",")
+            for name, setting in FILES.items()
+            for part in option(submit, name, setting).split(",")
             if part.strip()
-            for each in _attached(name, part.strip(), paths)
+            for each in _attached(name, part.strip(), name if option(submit, name, "") else setting, paths)
         )
         others = list(submit)
-        for name in LISTS:
-            others = without(others, name)
+        for name, setting in FILES.items():
+            others = without(others, name, setting)
         return cls(looked_at, tuple(arguments), tuple(others), attached, paths)
 
     def manifest(self, names: Names) -> Manifest:
@@ -96,7 +94,7 @@ def _refuse(submit: Sequence[str]) -> None:
             )
 
 
-def _attached(name: str, part: str, paths: dict[str, Path]) -> Iterator[Attached]:
+def _attached(name: str, part: str, where: str, paths: dict[str, Path]) -> Iterator[Attached]:
     """Raises ``SettingsError``."""
     location, _, alias = part.partition("#")
     found = None if location.startswith("local:") else files_at(location)
@@ -105,13 +103,13 @@ def _attached(name: str, part: str, paths: dict[str, Path]) -> Iterator[Attached
         return
     if not found or not all(map(Path.is_file, found)):
         missing = next(iter(found), location)
-        raise SettingsError(f"{missing} is no file", where=name, remedy="Give the path of a file, or a URL")
+        raise SettingsError(f"{missing} is no file", where=where, remedy="Give the path of a file, or a URL")
     if alias and len(found) > 1:
         raise SettingsError(
-            f"{len(found)} files are to be called {alias}", where=name, remedy="Leave #… out, or name one"
+            f"{len(found)} files are to be called {alias}", where=where, remedy="Leave #… out, or name one"
         )
     for path in found:
-        file = _looked_at(path, name, paths)
+        file = _looked_at(path, where, paths)
         yield Attached(name, "", file.name, file.sha256, file.length, alias)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from understudy.clock import Clock
 from understudy.errors import SettingsError
 from understudy.protocol.messages import RehearsalReport
-from understudy.submit import local_files
+from understudy.submit import FILES, local_files
 
 #: A rehearsal may fail once because the leader went on meanwhile; twice in a row it does not.
 _FAILURES = 2
@@ -21,14 +21,6 @@ _FAILURES = 2
 _AT_LEAST = 30.0
 #: Standbys that were started together do not grow old together: this much of an age is left to chance.
 _SPREAD = 0.1
-#: Options of spark-submit that name files, and the settings they stand for.
-_FILES = (
-    ("--properties-file", ""),
-    ("--py-files", "spark.submit.pyFiles"),
-    ("--files", "spark.files"),
-    ("--jars", "spark.jars"),
-    ("--archives", "spark.archives"),
-)
 #: Tokens, which are replaced every hour and which clients read again. In most images the first is a link to the second.
 _TOKENS = (Path("/var/run/secrets"), Path("/run/secrets"))
 
@@ -103,7 +95,7 @@ def files_named_by(submit: Sequence[str], environment: Mapping[str, str]) -> Ite
     directory = environment.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
     if directory and (found := Path(directory)).is_dir():
         yield from sorted(path for path in found.iterdir() if path.is_file())
-    for name, setting in _FILES:
+    for name, setting in {"--properties-file": "", **FILES}.items():
         with suppress(SettingsError):  # of a file that cannot be read the driver's start tells
             yield from local_files(submit, environment, name, setting)
 
