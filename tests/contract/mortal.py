@@ -50,6 +50,9 @@ class MortalBlobs:
     async def names(self, prefix: str) -> list[str]:
         return await self.life.request(lambda: self.store.names(prefix))
 
+    async def directories(self, prefix: str) -> list[str]:
+        return await self.life.request(lambda: self.store.directories(prefix))
+
     async def discard(self, prefix: str) -> int:
         return await self.life.request(lambda: self.store.discard(prefix))
 

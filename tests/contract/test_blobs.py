@@ -89,6 +89,17 @@ def test_names_are_listed_in_order_below_their_prefix(store: BlobStore) -> None:
     run(script)
 
 
+def test_directories_are_listed_once_each_and_not_what_is_deeper(store: BlobStore) -> None:
+    async def script() -> None:
+        assert await store.directories("savepoints/c/") == []
+        for name in ("12-ab/x/1", "12-ab/x/2", "9/y", "file"):
+            await store.create(f"savepoints/c/{name}", b"")
+        await store.create("savepoints/cc/7/z", b"")
+        assert await store.directories("savepoints/c/") == ["12-ab", "9"]
+
+    run(script)
+
+
 def test_more_names_than_one_page_of_a_server_are_listed(store: BlobStore) -> None:
     async def script() -> None:
         names = [f"many/{number:04}" for number in range(1100)]

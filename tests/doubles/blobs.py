@@ -35,6 +35,13 @@ class MemoryBlobStore:
     async def names(self, prefix: str) -> list[str]:
         return await self._do("names", lambda: sorted(each for each in self.stored if each.startswith(prefix)))
 
+    async def directories(self, prefix: str) -> list[str]:
+        def found() -> list[str]:
+            below = [each.removeprefix(check_prefix(prefix)) for each in self.stored if each.startswith(prefix)]
+            return sorted({each.partition("/")[0] for each in below if "/" in each})
+
+        return await self._do("directories", found)
+
     async def discard(self, prefix: str) -> int:
         def discarded() -> int:
             names = [each for each in self.stored if each.startswith(check_prefix(prefix))]

@@ -48,7 +48,7 @@ async def save(world: World, root: str, asked: Save, let_go: Callable[[], None],
 def lacks(world: World, cluster: str, job: str, one: Savepoint) -> str:
     """What a savepoint that is called complete is without; empty if it is whole."""
     assert world.blobs is not None
-    place, stored = below(cluster, job, one.number), world.blobs.stored
+    place, stored = below(cluster, job, one.directory), world.blobs.stored
     missing = [name for name in (MANIFEST, *FILES) if f"{place}/{name}" not in stored]
     if missing:
         return f"without {', '.join(missing)}"

@@ -163,13 +163,21 @@ def test_of_savepoints_only_what_has_failed_is_removed_without_being_asked() -> 
     states = ("failed", "begun", "begun", "verified", "rehearsed", "of a newer release")
     known = [savepoint(number, state, "now" if number == 3 else "old") for number, state in enumerate(states, 1)]
     job = job_with(*known, counter=9, asked=Request("now", "savepoint"))
-    facts = Facts("c", saved=savepoint_names(*range(1, 12)), job=job)
+    facts = Facts("c", saved=savepoint_names(*range(1, 12), manifest=False), job=job)
     assert [(each.name, each.why) for each in plan(facts)] == [
         ("savepoints/c/j/1/", "savepoint 1 has failed"),
         ("savepoints/c/j/2/", "savepoint 2 has failed"),
     ]
     assert plan(replace(facts, saved=[])) == ()
+    assert plan(replace(facts, saved=savepoint_names(1, 2))) == (), "their directories hold complete ones"
     assert plan(replace(facts, cluster="other")) == ()
+
+
+def test_what_is_found_is_known_by_its_directory_and_not_by_its_number() -> None:
+    known = replace(savepoint(2, "rehearsed"), place="file:///s/2-0123abcd")
+    saved = [f"savepoints/c/j/{each}/firsts/metadata" for each in ("2", "2-0123abcd", "2-89abcdef", "2-other")]
+    facts = Facts("c", saved=saved, job=job_with(known, counter=2))
+    assert [each.name for each in forgotten(facts)] == ["savepoints/c/j/2/", "savepoints/c/j/2-89abcdef/"]
 
 
 def test_a_person_removes_what_the_job_has_forgotten_and_nothing_that_a_restored_document_may_have_lost() -> None:
@@ -185,7 +193,7 @@ def test_a_person_removes_what_the_job_has_forgotten_and_nothing_that_a_restored
 
 def test_a_failed_savepoint_goes_manifest_first_and_a_complete_one_stays(stores: Stores) -> None:
     async def script() -> None:
-        stores.storage.stored = dict.fromkeys(savepoint_names(1, 2), b"")
+        stores.storage.stored = dict.fromkeys([*savepoint_names(1, manifest=False), *savepoint_names(2)], b"")
         job = job_with(savepoint(1, "failed"), savepoint(2, "verified"), counter=2)
         (left,) = [each for each in await stores.cleanup.find(job=job) if each.place is Place.SAVEPOINTS]
         stores.storage.fault = once("lost", 1)

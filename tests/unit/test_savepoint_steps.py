@@ -18,11 +18,12 @@ from understudy.config.tree import Storage
 from understudy.driver.savepoints import Savepoints as DriverSavepoints
 from understudy.driver.savepoints import _directories
 from understudy.ha import savepoint_changes
+from understudy.ha.cleanup import Facts, Leftover, Place, plan
 from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.requests import Action, Request, Result
-from understudy.ha.savepoints import Manifest, Proof
+from understudy.ha.savepoints import Manifest, Proof, directory_of, number_in
 from understudy.protocol.messages import Message, Save, Saved
 from understudy.protocol.savepoint import SavedQuery
 from understudy.protocol.token import Token
@@ -37,7 +38,12 @@ SAVED = Saved("s1", 1, "", "4.2.1", 0.5, 0.4, [COPY])
 
 
 def take(
-    saved: Saved, blobs: MemoryBlobStore, *, suspend: bool = False, drain: tuple[str, ...] | None = None
+    saved: Saved,
+    blobs: MemoryBlobStore,
+    *,
+    suspend: bool = False,
+    drain: tuple[str, ...] | None = None,
+    withdrawn: bool = False,
 ) -> tuple[Any, Any, Job]:
     """What recording the boundary and the savepoint comes to, and the job then."""
     asked = Request("s1", Action.SAVEPOINT, "ann@host", NOW, 300.0)
@@ -51,6 +57,8 @@ def take(
         settings: Any = SimpleNamespace(cluster="c", job="j", storage=Storage(ha_storage="s3a://bucket/ha/"))
         part = Savepoints(settings, jobs, blobs)
         boundary = await part.begin(RecordBoundary(LED, "s1"), NOW, ())
+        if withdrawn:
+            await jobs.resume((), NOW)
         command = RecordSavepoint(LED, saved, suspend, drain)
         recorded = await part.record(command, NOW)
         assert await part.record(command, NOW) == recorded, "taken twice, it does the same"
@@ -61,18 +69,61 @@ def take(
     return asyncio.run(run())
 
 
+PLACE = f"savepoints/c/j/{directory_of(1, 's1')}"
+
+
+def test_where_the_documents_were_lost_the_next_savepoint_has_another_number_and_no_older_one_is_touched() -> None:
+    older = {
+        f"savepoints/c/j/{name}": b"{}"
+        for name in ("9/manifest.json", "12-0123abcd/manifest.json", "odd/manifest.json")
+    }
+    blobs = MemoryBlobStore(dict(older))
+    boundary, _, job = take(replace(SAVED, number=13, problem="no space left", queries=[]), blobs)
+    assert (boundary.number, job.checkpoints.counter) == (13, 13)
+    assert plan(Facts("c", saved=[*older, f"{boundary.place.removeprefix('s3a://bucket/ha/')}/x"], job=job)) == (
+        Leftover(Place.SAVEPOINTS, f"savepoints/c/j/{directory_of(13, 's1')}/", "savepoint 13 has failed"),
+    )
+    assert blobs.stored == older
+
+
+def test_two_requests_never_get_the_same_directory_even_for_the_same_number() -> None:
+    assert directory_of(1, "s1") != directory_of(1, "s2")
+    assert [number_in(each) for each in (directory_of(7, "s1"), "7", "7-", "07-0123abcd", "x", "7-../8")] == [
+        7,
+        7,
+        None,
+        7,
+        None,
+        None,
+    ]
+
+
+def test_without_an_answer_of_the_storage_no_savepoint_begins() -> None:
+    blobs = MemoryBlobStore(fault=lambda verb: "lost" if verb == "directories" else "")
+    boundary, _, job = take(SAVED, blobs)
+    assert boundary.number is None
+    assert job.requests.answer is not None
+    assert job.requests.answer.result == Result.FAILED
+    assert "HA storage does not say which savepoints it has: memory:: no answer" in job.requests.answer.text
+    assert (job.savepoints.known, job.checkpoints.counter) == ((), 0)
+
+
+def test_of_a_request_that_was_withdrawn_meanwhile_no_manifest_is_written() -> None:
+    blobs = MemoryBlobStore()
+    take(SAVED, blobs, withdrawn=True)
+    assert blobs.stored == {}
+
+
 def test_the_manifest_stands_before_the_savepoint_is_complete() -> None:
     blobs = MemoryBlobStore()
     boundary, recorded, job = take(SAVED, blobs)
-    assert boundary == BoundaryRecorded(1, "s3a://bucket/ha/savepoints/c/j/1")
-    manifest = Manifest.decode(blobs.stored["savepoints/c/j/1/manifest.json"], "there")
+    assert boundary == BoundaryRecorded(1, f"s3a://bucket/ha/{PLACE}")
+    manifest = Manifest.decode(blobs.stored[f"{PLACE}/manifest.json"], "there")
     assert manifest == Manifest("c", "j", 1, NOW, "4.2.1", [COPY])
     one = job.savepoints.known[0]
     assert (one.state, one.batches) == (Proof.REHEARSED, {"flights": 12})
     assert isinstance(recorded, SavepointRecorded)
-    assert (
-        "3 files, 1024 bytes in s3a://bucket/ha/savepoints/c/j/1; batches were held for 0.50 s, 0.40 s" in recorded.text
-    )
+    assert f"3 files, 1024 bytes in s3a://bucket/ha/{PLACE}; batches were held for 0.50 s, 0.40 s" in recorded.text
     assert job.status is Status.RUNNING
 
 
@@ -109,12 +160,25 @@ def test_the_answer_says_how_many_files_the_store_copied() -> None:
     assert "3 files, 2 of them copied within the store, 1024 bytes" in recorded.text
 
 
+def with_anothers_manifest() -> MemoryBlobStore:
+    """It is there when the first one is to be created."""
+    blobs = MemoryBlobStore()
+
+    def slip_in(verb: str) -> str:
+        if verb == "create":
+            blobs.stored[f"{PLACE}/manifest.json"] = b"{}"
+        return ""
+
+    blobs.fault = slip_in
+    return blobs
+
+
 @pytest.mark.parametrize(
     ("saved", "blobs", "why"),
     [
         (replace(SAVED, problem="no space left", queries=[]), MemoryBlobStore(), "no space left"),
         (SAVED, MemoryBlobStore(fault=lambda verb: "lost" if verb == "create" else ""), "no answer"),
-        (SAVED, MemoryBlobStore({"savepoints/c/j/1/manifest.json": b"{}"}), "is of another savepoint"),
+        (SAVED, with_anothers_manifest(), "is of another savepoint"),
         (replace(SAVED, number=7), MemoryBlobStore(), "it is not known any more"),
     ],
     ids=["driver", "storage", "another", "unknown"],

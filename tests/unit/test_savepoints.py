@@ -284,6 +284,19 @@ def test_what_is_disposed_of_is_gone_and_only_that(jobs: JobStore, tmp_path: Pat
     assert "has no savepoint" in understudy(tmp_path, "savepoints").stdout
 
 
+def test_what_has_failed_in_the_directory_of_a_complete_one_is_not_disposed_of(jobs: JobStore, tmp_path: Path) -> None:
+    failed = replace(asyncio.run(read(jobs)).savepoints.known[0], state=Proof.FAILED)
+    later = replace(failed, at=NOW + 1)
+    asyncio.run(jobs.change(HIGHEST, lambda job: replace(job, savepoints=job.savepoints.with_one(later))))
+    done = understudy(tmp_path, "dispose", "1")
+    assert isinstance(done.exception, RequestRefused)
+    assert "this manifest is of another one" in str(done.exception)
+    assert (tmp_path / "store" / "savepoints" / "c" / "j" / "1" / "manifest.json").exists()
+    assert [each.number for each in asyncio.run(read(jobs)).savepoints.known] == [1]
+    asyncio.run(jobs.change(HIGHEST, lambda job: replace(job, savepoints=job.savepoints.with_one(failed))))
+    assert understudy(tmp_path, "dispose", "1").exit_code == 0, "its own"
+
+
 def test_a_place_that_is_none_of_a_savepoint_is_not_touched(jobs: JobStore, tmp_path: Path) -> None:
     elsewhere = replace(asyncio.run(read(jobs)).savepoints.known[0], place=f"file://{tmp_path}")
     asyncio.run(jobs.change(HIGHEST, lambda job: replace(job, savepoints=job.savepoints.with_one(elsewhere))))

@@ -47,6 +47,10 @@ class FilesystemBlobStore:
     async def names(self, prefix: str) -> list[str]:
         return await self._call(prefix, lambda: sorted(_below(self.directory, prefix)))
 
+    async def directories(self, prefix: str) -> list[str]:
+        directory = self.directory / check_prefix(prefix)
+        return await self._call(prefix, lambda: sorted(_directories(directory)))
+
     async def discard(self, prefix: str) -> int:
         directory = self.directory / check_prefix(prefix)
         return await self._call(prefix, lambda: _discard(directory))
@@ -103,6 +107,15 @@ def _below(directory: Path, prefix: str) -> list[str]:
         for name in files
         if not name.startswith(_TEMPORARY)
     ]
+
+
+def _directories(directory: Path) -> list[str]:
+    """Also such as no file is in, which a listing of names would not show."""
+    try:
+        with os.scandir(directory) as entries:
+            return [each.name for each in entries if each.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _discard(directory: Path) -> int:

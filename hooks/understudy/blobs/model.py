@@ -42,6 +42,10 @@ class BlobStore(Protocol):
         """All names that begin with ``prefix`` (empty, or up to a slash), in order. A name that is created meanwhile may be missing."""
         ...
 
+    async def directories(self, prefix: str) -> list[str]:
+        """The first part of what follows ``prefix`` (which ends with a slash) in each name that has more parts after it, once and in order."""
+        ...
+
     async def discard(self, prefix: str) -> int:
         """Nothing is left of what began with ``prefix``, which ends with a slash, by any name; how many there were.
 

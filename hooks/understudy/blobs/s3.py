@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from obstore import delete_async, get_async, put_async
+from obstore import delete_async, get_async, list_with_delimiter_async, put_async
 from obstore import list as list_objects
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import S3Store
@@ -58,6 +58,11 @@ class S3BlobStore:
             return sorted(found)
 
         return await self._at.ask(prefix, listed())
+
+    async def directories(self, prefix: str) -> list[str]:
+        path = self._at.path(check_prefix(prefix))
+        found = await self._at.ask(prefix, list_with_delimiter_async(self._at.store, path))
+        return sorted(each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"])
 
     async def discard(self, prefix: str) -> int:
         """A page of names, and a request that deletes them, in turns: each within its own time."""

@@ -76,7 +76,8 @@ def dispose(
 ) -> None:
     """Remove a savepoint for good: its manifest, its files, and then its number from the list. If it is interrupted, it can be repeated.
 
-    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken.
+    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken, or it has failed and another savepoint
+    is in its directory.
     """
     import asyncio
 
@@ -84,7 +85,7 @@ def dispose(
 
     async def remove() -> None:
         from understudy.ha import savepoint_changes
-        from understudy.ha.saved_files import discard
+        from understudy.ha.saved_files import discard, refuse_another
         from understudy.protocol.token import HIGHEST
 
         async with where.open() as stores:
@@ -93,6 +94,8 @@ def dispose(
             one = _numbered(job, number, stores.cluster)
             forget = savepoint_changes.forget(number)
             forget(job)
+            if not one.complete:
+                await refuse_another(_store(where, one.place), one)
             if one.place.startswith("file://"):
                 _remove_directory(one)
             else:
@@ -181,7 +184,7 @@ def _numbered(job: Job, number: int, cluster: str) -> Savepoint:
     if one is None:
         known = ", ".join(str(each.number) for each in job.savepoints_now) or "none"
         raise SettingsError(f"there is no savepoint {number}", where="savepoints", remedy=f"There is {known}")
-    if not one.place.endswith(f"/{below(cluster, job.job, number)}") or "/../" in one.place:
+    if not one.place.endswith(f"/{below(cluster, job.job, one.directory)}") or "/../" in one.place:
         raise SettingsError(
             f"{one.place} is no place of a savepoint of this job", where="savepoints", remedy="Look at the document"
         )

@@ -80,9 +80,9 @@ class Checkpoints:
         """Without these, as if nothing had ever been committed there."""
         return replace(self, known=tuple(each for each in self.known if each.root not in roots))
 
-    def numbered(self) -> Self:
-        """With one more boundary. Without a number where the last one's cannot be read: none is given twice."""
-        return self if self.counter is None else replace(self, counter=self.counter + 1)
+    def numbered(self, above: int = 0) -> Self:
+        """With one more boundary, whose number is higher than ``above``. Without a number where the last one's cannot be read: none is given twice."""
+        return self if self.counter is None else replace(self, counter=max(self.counter, above) + 1)
 
     @classmethod
     def of(cls, document: Document) -> Self:

@@ -15,7 +15,7 @@ from understudy.ha.artifacts import ArtifactStore, beyond, unreferenced
 from understudy.ha.job import Job
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore
-from understudy.ha.savepoints import MANIFEST, REMEMBERED, Proof, savepoints_of
+from understudy.ha.savepoints import MANIFEST, REMEMBERED, Proof, number_in, savepoints_of
 from understudy.protocol.names import Names
 
 
@@ -73,13 +73,16 @@ def plan(facts: Facts) -> tuple[Leftover, ...]:
 
 
 def _failed_savepoints(facts: Facts) -> Iterator[Leftover]:
-    """What is there of savepoints that have failed. Such a one is never complete any more: its request has been answered."""
+    """What is there of savepoints that have failed. Such a one is never complete any more: its request has been answered. But where a manifest
+    stands, that is of a savepoint which is complete, or was once: a person decides.
+    """
     if facts.job is None:
         return
     there = savepoints_there(facts)
     for one in facts.job.savepoints_now:
-        if one.state == Proof.FAILED and one.number in there:
-            yield Leftover(Place.SAVEPOINTS, there[one.number], f"savepoint {one.number} has failed")
+        name = there.get(one.directory, "")
+        if one.state == Proof.FAILED and name and f"{name}{MANIFEST}" not in facts.saved:
+            yield Leftover(Place.SAVEPOINTS, name, f"savepoint {one.number} has failed")
 
 
 def _earlier_submissions(facts: Facts) -> Iterator[Leftover]:
@@ -97,12 +100,14 @@ def forgotten(facts: Facts) -> tuple[Leftover, ...]:
     """
     if facts.job is None or not facts.job.savepoints.readable:
         return ()
-    known = [each.number for each in facts.job.savepoints.known]
-    oldest = known[0] if len(known) >= REMEMBERED else 0
+    known = facts.job.savepoints.known
+    directories = {each.directory for each in known}
+    oldest = known[0].number if len(known) >= REMEMBERED else 0
     last = facts.job.checkpoints.counter or 0
     found = []
-    for number, name in savepoints_there(facts).items():
-        if number in known or number > last:
+    for directory, name in savepoints_there(facts).items():
+        number = number_in(directory)
+        if directory in directories or number is None or number > last:
             continue
         whole = f"{name}{MANIFEST}" in facts.saved
         if number < oldest:
@@ -112,15 +117,14 @@ def forgotten(facts: Facts) -> tuple[Leftover, ...]:
     return tuple(found)
 
 
-def savepoints_there(facts: Facts) -> dict[int, str]:
-    """By number, where each is."""
+def savepoints_there(facts: Facts) -> dict[str, str]:
+    """By directory, in the order of numbers, where each is."""
     if facts.job is None:
         return {}
     base = savepoints_of(facts.cluster, facts.job.job)
-    numbers = {name.removeprefix(base).partition("/")[0] for name in facts.saved if name.startswith(base)}
-    return {
-        int(each): f"{base}{each}/" for each in sorted(numbers, key=lambda each: (len(each), each)) if each.isdecimal()
-    }
+    there = {name.removeprefix(base).partition("/")[0] for name in facts.saved if name.startswith(base)}
+    numbered = sorted((number, each) for each in there if (number := number_in(each)) is not None)
+    return {each: f"{base}{each}/" for _, each in numbered}
 
 
 def expired(results: Iterable[JobResult], keep: int, current: str) -> list[JobResult]:

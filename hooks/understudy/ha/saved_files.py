@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from understudy.blobs.digest import is_whole, sha256
 from understudy.blobs.model import BlobStore
-from understudy.errors import DocumentUnreadable
+from understudy.errors import DocumentUnreadable, RequestRefused
 from understudy.ha.savepoints import LIST, MANIFEST, Manifest, Savepoint
 from understudy.protocol.savepoint import SavedQuery
 
@@ -50,6 +50,26 @@ async def read_manifest(store: BlobStore, one: Savepoint, cluster: str, job: str
         found = f"savepoint {manifest.number} of job {manifest.job} of cluster {manifest.cluster}"
         raise DocumentUnreadable(f"the manifest is of {found}", where=where, remedy=_OTHER)
     return manifest
+
+
+async def refuse_another(store: BlobStore, one: Savepoint) -> None:
+    """Raises ``RequestRefused`` where the manifest at the place of ``one``, which has failed, is not its own: earlier releases gave a number, and a
+    directory, again where the documents were lost.
+    """
+    where = f"{store.place}/{MANIFEST}"
+    if (data := await store.read(MANIFEST)) is None:
+        return
+    try:
+        manifest = Manifest.decode(data, where)
+        ours = (manifest.number, manifest.at) == (one.number, one.at)
+    except DocumentUnreadable:
+        ours = False
+    if not ours:
+        raise RequestRefused(
+            f"savepoint {one.number} has failed, and this manifest is of another one",
+            where=where,
+            remedy="Move that directory away to keep it, or remove it by hand; then dispose again",
+        )
 
 
 async def files_of(store: BlobStore, query: SavedQuery) -> list[SavedFile]:

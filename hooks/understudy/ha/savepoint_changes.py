@@ -14,16 +14,20 @@ from understudy.ha.savepoints import Proof, Savepoint
 Change = Callable[[Job], Job]
 
 
-def begin(request: str, place: Callable[[int], str], now: float, found: Collection[Checkpoint]) -> Change:
+def begin(
+    request: str, place: Callable[[int], str], now: float, found: Collection[Checkpoint], above: int = 0
+) -> Change:
     """The boundary at which the job stands still gets its number, and a savepoint of that number has begun. Unchanged where ``request`` was
     withdrawn meanwhile, or has begun one already. Answered as failed where no number can be given.
+
+    ``above``: the highest number of a savepoint in the HA storage. The document may know less: it was lost, or restored.
     """
 
     def begun(job: Job) -> Job:
         if not job.requests.is_under_way(request) or job.savepoints.of_request(request) is not None:
             return job
         job = job.noted(found)
-        counted = job.checkpoints.numbered()
+        counted = job.checkpoints.numbered(above)
         number = counted.counter
         if number is None or not job.savepoints.readable:
             what = "the job's counter" if number is None else "the list of its savepoints"
@@ -54,6 +58,17 @@ def complete(
         return replace(job, status=status, requests=requests)
 
     return completed
+
+
+def unnumbered(request: str, text: str, now: float) -> Change:
+    """No savepoint has begun, for what ``text`` says. Unchanged where ``request`` was withdrawn meanwhile, or has begun one already."""
+
+    def failed(job: Job) -> Job:
+        if not job.requests.is_under_way(request) or job.savepoints.of_request(request) is not None:
+            return job
+        return replace(job, requests=job.requests.answered(Result.FAILED, text, now))
+
+    return failed
 
 
 def fail(number: int, request: str, text: str, now: float) -> Change:

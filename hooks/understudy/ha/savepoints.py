@@ -8,10 +8,12 @@ middle stays *begun* without a request that is under way, and counts as failed.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
 
+from understudy.blobs.digest import sha256
 from understudy.documents import codec
 from understudy.documents.model import Document
 from understudy.errors import DocumentUnreadable
@@ -28,6 +30,8 @@ LIST = ".files"
 REMEMBERED = 32
 _VERSION = 1
 _KIND = "understudy/savepoint"
+#: Earlier releases named a directory by the number alone.
+_DIRECTORY = re.compile(r"(\d{1,18})(?:-[0-9a-f]{8})?")
 
 
 class Proof(enum.StrEnum):
@@ -60,6 +64,12 @@ class Savepoint:
     @property
     def complete(self) -> bool:
         return self.state in COMPLETE
+
+    @property
+    def directory(self) -> str:
+        """The last part of its place."""
+        name = self.place.rpartition("/")[2]
+        return name if number_in(name) == self.number else str(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +126,20 @@ def savepoints_of(cluster: str, job: str) -> str:
     return f"{ROOT}/{cluster}/{job}/"
 
 
-def below(cluster: str, job: str, number: int) -> str:
+def directory_of(number: int, request: str) -> str:
+    """A name that no other savepoint ever has: numbers begin again where the documents are lost, and ids of requests do not."""
+    return f"{number}-{sha256(request.encode())[:8]}"
+
+
+def number_in(directory: str) -> int | None:
+    """The number of the savepoint in a directory of that name; ``None`` where it is no such name."""
+    found = _DIRECTORY.fullmatch(directory)
+    return None if found is None else int(found[1])
+
+
+def below(cluster: str, job: str, directory: str) -> str:
     """Where a savepoint is, below the HA storage."""
-    return f"{savepoints_of(cluster, job)}{number}"
+    return f"{savepoints_of(cluster, job)}{directory}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from understudy.ha import savepoint_changes
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.job import Job
 from understudy.ha.job_store import JobStore
-from understudy.ha.savepoints import MANIFEST, Manifest, Savepoint, below
+from understudy.ha.savepoints import MANIFEST, Manifest, Savepoint, below, directory_of, number_in, savepoints_of
 from understudy.protocol.messages import Saved
 from understudy.supervisor.inputs import BoundaryRecorded, DrainingRecorded, SavepointRecorded, SuspensionRecorded
 from understudy.supervisor.savepoint_commands import RecordBoundary, RecordSavepoint
@@ -39,7 +39,13 @@ class Savepoints:
 
     async def begin(self, command: RecordBoundary, now: float, found: Collection[Checkpoint]) -> BoundaryRecorded:
         """Raises ``DocumentError`` and ``LeadershipLost``."""
-        change = savepoint_changes.begin(command.request, self._place, now, found)
+        highest, problem = await self._highest_number()
+        if problem:
+            text = f"HA storage does not say which savepoints it has: {problem}. The job runs on"
+            change = savepoint_changes.unnumbered(command.request, text, now)
+        else:
+            request = command.request
+            change = savepoint_changes.begin(request, lambda number: self._place(number, request), now, found, highest)
         job = await self.jobs.change(command.token, change)
         if job.requests.is_under_way(command.request):
             one = job.savepoints.of_request(command.request)
@@ -55,7 +61,8 @@ class Savepoints:
         job = await self.jobs.read()
         one = None if job is None else job.savepoints.numbered(saved.number)
         problem = saved.problem
-        if one is not None and not problem:
+        # of a request that was withdrawn, or answered, nothing is written any more
+        if job is not None and one is not None and not problem and job.requests.is_under_way(saved.request):
             problem = await self._create_manifest(one, saved)
         if one is None or problem:
             return await self._fail(command, problem or "it is not known any more", now)
@@ -73,10 +80,20 @@ class Savepoints:
         change = savepoint_changes.fail(saved.number, saved.request, text, now)
         return self._outcome(command, await self.jobs.change(command.token, change))
 
+    async def _highest_number(self) -> tuple[int, str]:
+        """Of the savepoints that are there, 0 for none; and why that cannot be told, else empty. Batches are held meanwhile, so it is asked once."""
+        if self.blobs is None:
+            return 0, ""
+        try:
+            there = await self.blobs.directories(savepoints_of(self.settings.cluster, self.settings.job))
+        except UnderstudyError as error:
+            return 0, str(error)
+        return max((number_in(each) or 0 for each in there), default=0), ""
+
     async def _create_manifest(self, one: Savepoint, saved: Saved) -> str:
         """Why it does not stand, or is not known to; empty if it does."""
         assert self.blobs is not None, "there is a place for savepoints"
-        name = f"{below(self.settings.cluster, self.settings.job, one.number)}/{MANIFEST}"
+        name = f"{below(self.settings.cluster, self.settings.job, one.directory)}/{MANIFEST}"
         ours = self._manifest(one, saved).encode()
         try:
             stands = await self.blobs.create(name, ours)
@@ -87,8 +104,8 @@ class Savepoints:
     def _manifest(self, one: Savepoint, saved: Saved) -> Manifest:
         return Manifest(self.settings.cluster, self.settings.job, one.number, one.at, saved.spark, saved.queries)
 
-    def _place(self, number: int) -> str:
-        where = below(self.settings.cluster, self.settings.job, number)
+    def _place(self, number: int, request: str) -> str:
+        where = below(self.settings.cluster, self.settings.job, directory_of(number, request))
         return f"{storage_url(self.settings.storage.ha_storage)}/{where}"
 
     @staticmethod
