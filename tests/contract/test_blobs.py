@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from obstore import put_async
+from obstore.store import S3Store
 
 from testkit import s3
 from tests.contract.blob_backends import PATIENT, Made, bucket
@@ -196,6 +197,23 @@ async def behind(server: int, rule: s3.Rule, **options: Any) -> AsyncIterator[tu
         yield bucket(proxy.port, "faults", timeout=5.0), proxy  # type: ignore[misc]
 
 
+async def make_directory(server: int, path: str) -> None:
+    """As S3A does: an empty object whose name ends with a slash. The client makes none but by an endpoint that is that path."""
+    endpoint = f"http://127.0.0.1:{server}/{s3.BUCKET}/{path}"
+    at = S3Store(
+        s3.BUCKET,
+        config={
+            "endpoint": endpoint,
+            "region": "us-east-1",
+            "virtual_hosted_style_request": True,
+            "access_key_id": s3.KEY,
+            "secret_access_key": s3.SECRET,
+        },
+        client_options={"allow_http": True},
+    )
+    await put_async(at, "", b"")
+
+
 def times(fault: str, number: int, verb: str) -> s3.Rule:
     """The first requests with this verb meet it."""
     left = [number]
@@ -285,6 +303,29 @@ class TestS3:
                 await bucket(proxy.port, "hangs", timeout=0.5).read("a")
 
         run(script)
+
+    def test_a_directory_that_s3a_leaves_is_no_blob(self, server: int) -> None:
+        async def script() -> None:
+            store = bucket(server, "markers")
+            await store.create("jobs/5/a", b"")
+            await make_directory(server, "markers/jobs/5")
+            await make_directory(server, "markers/jobs/6")
+            assert await store.names("jobs/") == ["jobs/5/a"], "and what is empty is one"
+            assert await store.discard("jobs/") == 1
+            await make_directory(server, "markers/jobs/5")
+            assert await store.names("") == []
+            assert await store.discard("jobs/") == 0
+
+        run(script)
+
+    def test_each_page_of_a_listing_has_the_time_of_a_request(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def pages(*_: object) -> AsyncIterator[list[dict[str, object]]]:
+            for number in range(4):
+                await asyncio.sleep(0.4)
+                yield [{"path": f"many/{number}", "size": 1}]
+
+        monkeypatch.setattr("understudy.blobs.s3.list_objects", pages)
+        assert len(asyncio.run(bucket(1, "", timeout=0.5).names("many/"))) == 4
 
     def test_a_server_that_ignores_conditions_is_found_out(self, server: int) -> None:
         async def script() -> None:

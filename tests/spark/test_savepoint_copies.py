@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import uuid
@@ -13,6 +14,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from testkit import s3
+from tests.contract.blob_backends import bucket
 from tests.spark.fence_env import Driver
 from tests.spark.s3a_driver import s3a_driver
 
@@ -83,6 +85,15 @@ def test_the_store_copies_by_itself_and_the_proof_finds_the_digests(one: Driver,
     assert proven(one, home) == digest
     for name in FILES:
         assert stored(one, f"{home}/copy/{name}").read_bytes() == f"what {name} holds".encode()
+
+
+def test_of_a_copy_that_was_removed_the_client_of_ha_storage_finds_nothing(one: Driver, home: str) -> None:
+    """S3A leaves an empty object in the place of each directory whose last file it removes."""
+    place = f"{home}/savepoints/5"
+    copies(one).copy(f"{home}/checkpoint", f"{place}/flights", one.conf, MINUTE)
+    copies(one).discard(f"{place}/flights", one.conf)
+    store = bucket(one.extra["proxy"].port, home.removeprefix(f"s3a://{s3.BUCKET}/"))
+    assert asyncio.run(store.names("savepoints/")) == []
 
 
 def test_what_the_store_does_not_copy_is_streamed(one: Driver, home: str) -> None:

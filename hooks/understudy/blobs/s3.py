@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from obstore import delete_async, get_async, list_with_delimiter_async, put_async
+import asyncio
+from collections.abc import AsyncIterator
+
+from obstore import delete_async, get_async, head_async, list_with_delimiter_async, put_async
 from obstore import list as list_objects
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import S3Store
@@ -13,6 +16,8 @@ from understudy.s3.settings import S3Settings
 
 #: Requests that failed before anything certain was answered are sent again so often, within a request's time.
 _RETRIES = 3
+#: Empty objects that are looked at, at the same time.
+_AT_ONCE = 16
 
 
 class S3BlobStore:
@@ -24,6 +29,7 @@ class S3BlobStore:
     def __init__(self, bucket: str, prefix: str, settings: S3Settings, request_timeout: float) -> None:
         self._at = Prefix(bucket, prefix, settings, request_timeout, retries=_RETRIES, patience=2 * request_timeout)
         self.place = self._at.place
+        self._looks = asyncio.Semaphore(_AT_ONCE)
 
     async def read(self, name: str) -> bytes | None:
         try:
@@ -51,13 +57,7 @@ class S3BlobStore:
             return
 
     async def names(self, prefix: str) -> list[str]:
-        async def listed() -> list[str]:
-            found = []
-            async for page in list_objects(self._at.store, self._at.path(prefix)):
-                found += [each["path"].removeprefix(self._at.prefix) for each in page]
-            return sorted(found)
-
-        return await self._at.ask(prefix, listed())
+        return sorted([each.removeprefix(self._at.prefix) async for page in self._pages(prefix) for each in page])
 
     async def directories(self, prefix: str) -> list[str]:
         path = self._at.path(check_prefix(prefix))
@@ -66,12 +66,32 @@ class S3BlobStore:
 
     async def discard(self, prefix: str) -> int:
         """A page of names, and a request that deletes them, in turns: each within its own time."""
-        pages, count = list_objects(self._at.store, self._at.path(check_prefix(prefix))), 0
-        while (page := await self._at.ask(prefix, anext(pages, None))) is not None:
-            paths = [each["path"] for each in page]
-            await self._at.ask(prefix, delete_async(self._at.store, paths))
+        count = 0
+        async for paths in self._pages(check_prefix(prefix)):
+            if paths:
+                await self._at.ask(prefix, delete_async(self._at.store, paths))
             count += len(paths)
         return count
+
+    async def _pages(self, prefix: str) -> AsyncIterator[list[str]]:
+        """Paths of blobs, a page of the server's at a time: each has the time of a request."""
+        pages = list_objects(self._at.store, self._at.path(prefix))
+        while (page := await self._at.ask(prefix, anext(pages, None))) is not None:
+            empty = [each["path"] for each in page if not each["size"]]
+            found = await asyncio.gather(*(self._is_marker(each) for each in empty))
+            markers = {path for path, is_one in zip(empty, found, strict=True) if is_one}
+            yield [each["path"] for each in page if each["path"] not in markers]
+
+    async def _is_marker(self, path: str) -> bool:
+        """Whether it is a directory to S3A and no blob: S3A leaves an empty object ``path/`` where it has deleted the last file below. The client lists
+        it without the slash, and can neither read nor delete it.
+        """
+        async with self._looks:
+            try:
+                await self._at.ask(path.removeprefix(self._at.prefix), head_async(self._at.store, path))
+            except FileNotFoundError:
+                return True
+            return False
 
     async def close(self) -> None:
         pass
