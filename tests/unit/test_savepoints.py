@@ -186,6 +186,53 @@ def test_a_fork_has_every_file_and_another_id() -> None:
     assert target.stored["flights/state/0/0/13.delta"] == b"rows"
 
 
+class _Gated(MemoryBlobStore):
+    """Reads wait until they may go on."""
+
+    def __init__(self, stored: dict[str, bytes]) -> None:
+        super().__init__(stored)
+        self.may = asyncio.Event()
+        self.begun = asyncio.Event()
+
+    async def read(self, name: str) -> bytes | None:
+        self.begun.set()
+        await self.may.wait()
+        return await super().read(name)
+
+
+def test_of_two_forks_to_one_place_the_second_is_refused_and_takes_nothing_from_the_first() -> None:
+    async def script() -> None:
+        stored, manifest = written()
+        source, target = _Gated(stored), MemoryBlobStore()
+        first = asyncio.create_task(saved_files.fork(source, manifest, target))
+        await source.begun.wait()
+        with pytest.raises(RequestRefused, match="memory:/_fork: another fork is being made there"):
+            await saved_files.fork(MemoryBlobStore(stored), manifest, target)
+        source.may.set()
+        await first
+        assert target.stored.keys() == {name for name in stored if name.startswith("flights/")}
+        with pytest.raises(RequestRefused, match="memory:/flights: it is not empty"):
+            await saved_files.fork(MemoryBlobStore(stored), manifest, target)
+        assert target.stored.keys() == {name for name in stored if name.startswith("flights/")}
+
+    asyncio.run(script())
+
+
+def test_what_is_written_to_the_new_place_meanwhile_is_neither_used_nor_removed() -> None:
+    async def script() -> None:
+        stored, manifest = written()
+        source, target = _Gated(stored), MemoryBlobStore()
+        forking = asyncio.create_task(saved_files.fork(source, manifest, target))
+        await source.begun.wait()
+        target.stored["flights/metadata"] = b"of a query that has started"
+        source.may.set()
+        with pytest.raises(RequestRefused, match="flights/metadata: something else was written there meanwhile"):
+            await forking
+        assert target.stored == {"flights/metadata": b"of a query that has started"}
+
+    asyncio.run(script())
+
+
 @pytest.mark.parametrize(
     ("name", "data"),
     [

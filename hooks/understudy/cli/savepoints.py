@@ -152,11 +152,6 @@ def fork(
             source, target = _store(where, one.place), _store(where, base)
             manifest = await saved_files.read_manifest(source, one, stores.cluster, job_of.jobs.job)
             _refuse_newer_spark(manifest)
-            for query in manifest.queries:
-                if await target.names(f"{query.directory}/"):
-                    raise RequestRefused(
-                        "it is not empty", where=f"{base}/{query.directory}", remedy="Name another --checkpoints"
-                    )
             await saved_files.fork(source, manifest, target)
             _tell_fork(manifest, base, cluster_id, as_json=as_json)
 

@@ -24,6 +24,8 @@ A = TypeVar("A")
 _AT_ONCE = 8
 #: Spark's file with the query's id.
 _METADATA = "metadata"
+#: Stands at the new place while a fork is made there. Directories of queries are beside it.
+_CLAIM = "_fork"
 _OTHER = "Use another savepoint: this one cannot be trusted"
 
 
@@ -90,29 +92,61 @@ async def files_of(store: BlobStore, query: SavedQuery) -> list[SavedFile]:
 async def fork(source: BlobStore, manifest: Manifest, target: BlobStore) -> None:
     """Copy every query of ``manifest``, in ``source``, to a directory of ``target``, under a new id.
 
-    The files with the ids are last: a query does not start from a directory without. Raises ``DocumentUnreadable`` where a file is not as the
-    savepoint lists it, and ``DocumentError``; what was copied is removed again then.
+    The files with the ids are last: a query does not start from a directory without. Raises ``RequestRefused`` where something is at the new place
+    already, or another fork is being made there; ``DocumentUnreadable`` where a file is not as the savepoint lists it; and ``DocumentError``. What was
+    copied is removed again then, and nothing else.
     """
+    claim = uuid.uuid4().hex.encode()
+    if await target.create(_CLAIM, claim) != claim:
+        raise RequestRefused(
+            "another fork is being made there, or was interrupted",
+            where=f"{target.place}/{_CLAIM}",
+            remedy="Name another --checkpoints; or, if none is under way, remove what it has left there, and this file",
+        )
     copied: list[str] = []
     try:
-        for query in manifest.queries:
-            files = [each for each in await files_of(source, query) if each.name != _METADATA]
-
-            async def copy(file: SavedFile, directory: str = query.directory) -> None:
-                name = f"{directory}/{file.name}"
-                data = await _read(source, name, file)
-                copied.append(name)
-                await target.create(name, data)
-
-            await _each(copy, files)
-        for query in manifest.queries:
-            if query.batch >= 0:
-                name = f"{query.directory}/{_METADATA}"
-                copied.append(name)
-                await target.create(name, json.dumps({"id": str(uuid.uuid4())}).encode())
+        # asked under the claim: another fork may have come to its end meanwhile
+        await _refuse_filled(target, manifest)
+        await _copy_queries(source, manifest, target, copied)
     except BaseException:
         await _each(target.delete, copied)
+        await target.delete(_CLAIM)
         raise
+    await target.delete(_CLAIM)
+
+
+async def _refuse_filled(target: BlobStore, manifest: Manifest) -> None:
+    for query in manifest.queries:
+        if await target.names(f"{query.directory}/"):
+            raise RequestRefused(
+                "it is not empty", where=f"{target.place}/{query.directory}", remedy="Name another --checkpoints"
+            )
+
+
+async def _copy_queries(source: BlobStore, manifest: Manifest, target: BlobStore, copied: list[str]) -> None:
+    """``copied`` gets the name of each file that is ours, or may be. Raises what ``fork`` does."""
+
+    async def create(name: str, data: bytes) -> None:
+        copied.append(name)
+        if await target.create(name, data) != data:
+            copied.remove(name)
+            raise RequestRefused(
+                "something else was written there meanwhile",
+                where=f"{target.place}/{name}",
+                remedy="Name another --checkpoints, where nothing runs",
+            )
+
+    for query in manifest.queries:
+        files = [each for each in await files_of(source, query) if each.name != _METADATA]
+
+        async def copy(file: SavedFile, directory: str = query.directory) -> None:
+            name = f"{directory}/{file.name}"
+            await create(name, await _read(source, name, file))
+
+        await _each(copy, files)
+    for query in manifest.queries:
+        if query.batch >= 0:
+            await create(f"{query.directory}/{_METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 async def _read(source: BlobStore, name: str, file: SavedFile) -> bytes:
