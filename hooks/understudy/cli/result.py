@@ -80,7 +80,7 @@ def result(
     The documents are asked; with --ha-storage what outlives them, where a run has a result once it has FINISHED or was CANCELED.
 
     Exit codes: 0 it FINISHED or was CANCELED; 1 it FAILED; 2 there is no such cluster id or run; 4 the result cannot be read; 5 another run has
-    taken its place; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job; 13 it has not
+    taken its place, or the job has moved elsewhere or was removed; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job; 13 it has not
     ended.
     """
     import asyncio

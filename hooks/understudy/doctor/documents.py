@@ -75,6 +75,7 @@ def findings_of_job_document(read: Read, job: str, *, begun: bool) -> list[Findi
     document = read.document
     try:
         ownership.refuse_foreign(document, ENTRY)
+        ownership.refuse_removed(document)
     except UnderstudyError as error:
         return [of_error(CHECK, error)]
     if document is None or document.buried or ENTRY not in document.entries:
@@ -200,6 +201,7 @@ def findings_of_replicas_document(read: Read) -> list[Finding]:
         known = bound(document)
         if (moved := Moved.of(document)) is not None:
             moved.refuse_unless_here(read.name)
+        ownership.refuse_removed(document)
     except UnderstudyError as error:
         return [of_error(CHECK, error)]
     if document is None or known is None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from understudy.documents.model import Document, DocumentStore
 from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, lock_state_of
-from understudy.errors import UnderstudyError
+from understudy.errors import DocumentEmptied, DocumentUnreadable, UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.components import ENDPOINT
-from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.job import ENTRY, RESTORE, Job, Status
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 from understudy.ha.requests import Answer, Pause, Request, Result
 from understudy.ha.submissions import Submission
@@ -23,6 +23,8 @@ from understudy.supervisor.ended import in_utc
 
 #: The status of a job that no replica has ever led.
 _NOT_BEGUN = "NEW"
+#: That of a job whose document could not be read.
+_UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,10 @@ class ClusterStatus:
         return self.status != _NOT_BEGUN
 
     def summary(self) -> str:
-        """In one line, for a list of several."""
+        """In one line, for a list of several; one more for each problem."""
         leads = f"{self.leader_name} leads with epoch {self.epoch}" if self.leader else "no replica leads"
-        return f"{self.cluster:<24}{self.job:<24}{self.status:<10}{leads}"
+        line = f"{self.cluster:<24}{self.job:<24}{self.status:<10}{leads}"
+        return "\n".join([line, *(f"problem: {problem}" for problem in self.problems)])
 
     def lines(self, now: float) -> list[str]:
         width = max((len(each.name) for each in self.replicas), default=8) + 2
@@ -146,7 +149,6 @@ async def read_cluster_status(
 ) -> ClusterStatus:
     """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown. ``failures`` gets them too."""
     met: list[UnderstudyError] = [] if failures is None else failures
-    problems: list[str] = []
     leader: str | None = None
     epoch, transitions = 0, 0
     record: Document | None = None
@@ -158,7 +160,7 @@ async def read_cluster_status(
             case Free(_, epoch, _):
                 pass
             case Corrupt() as corrupt:
-                problems.append(f"the lock cannot be read: {corrupt.cause}")
+                met.append(DocumentUnreadable(f"the lock cannot be read: {corrupt.cause}", where=lock_of(cluster)))
             case Unwritten() | Buried():
                 pass
         transitions = record.leader.transitions if record is not None and record.leader is not None else 0
@@ -167,16 +169,22 @@ async def read_cluster_status(
     replicas: list[Replica] = []
     job: Job | None = None
     bound: str | None = None
+    status = _UNKNOWN
     try:
         store = ReplicaStore(documents, replicas_of(cluster))
         replicas, bound = await store.read(), await store.job()
         job = await _job(documents, cluster, bound)
+        if job is None and await store.begun():
+            raise DocumentEmptied(
+                "the job's record is gone, and replicas have led it before", where=cluster, remedy=RESTORE
+            )
+        status = _NOT_BEGUN if job is None or _never_led(job) else job.status.value
     except UnderstudyError as error:
         met.append(error)
     return ClusterStatus(
         cluster=cluster,
         job=job.job if job is not None else bound or "unknown",
-        status=_NOT_BEGUN if job is None or _never_led(job) else job.status.value,
+        status=status,
         leader=leader,
         epoch=epoch,
         attempt=job.token.attempt if job is not None else 0,
@@ -184,7 +192,7 @@ async def read_cluster_status(
         commit_age_s=_newest_commit_age(job),
         failures=len(job.failures) if job is not None else 0,
         replicas=[_as_the_lock_says(each, leader) for each in replicas] if record is not None else replicas,
-        problems=[*problems, *dict.fromkeys(presentable(str(error)) for error in met)],
+        problems=[*dict.fromkeys(presentable(str(error)) for error in met)],
         reason=_reason(job),
         leader_name=leader and _named(leader, replicas),
         run=job.runs.run if job is not None else "",
