@@ -54,7 +54,9 @@ def status(
 
     if not _SOONEST <= interval <= _LATEST:
         raise SettingsError(
-            f"{interval:g} is no number of seconds from {_SOONEST:g} to {_LATEST:g}", where="--interval", remedy="Give one"
+            f"{interval:g} is no number of seconds from {_SOONEST:g} to {_LATEST:g}",
+            where="--interval",
+            remedy="Give one",
         )
     where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
     while True:
