@@ -57,7 +57,7 @@ def doctor(
     A line per finding, worst first: problem, warning, note, ok. On one machine by default; in a Kubernetes cluster when --namespace or
     --context is given, or inside a pod without --ha-dir. A pod also knows its rights, its Java and its disks. The lock is watched for up to a lease.
 
-    With --ha-storage one name is written there and deleted again, as each start of a replica does.
+    With --ha-storage one name is written there, and stays, as at each start of a replica.
 
     Exit codes: 0 there is no problem, perhaps warnings; otherwise that of the first problem, as understudy run would end with it; 2 there
     is no such cluster id.
@@ -81,7 +81,7 @@ async def _examined(where: Where, lock: str, job: str, storage: str) -> Report:
     here = _here(where, storage)
     try:
         async with where.open(lock, as_named=True) as stores:
-            return await examine(_subject(stores, job, here))
+            return await examine(_subject(where, stores, job, here))
     except NoCluster as error:
         if where.cluster_id:
             raise
@@ -105,11 +105,15 @@ def _here(where: Where, storage: str) -> Here:
     return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, where.submit, REQUEST), where.submit)
 
 
-def _subject(stores: Stores, job: str, here: Here) -> Subject:
+def _subject(where: Where, stores: Stores, job: str, here: Here) -> Subject:
     from understudy.doctor.examination import Subject
 
+    home = where.home_of(stores.cluster) if here.local else None
     return Subject(
-        stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here, home=stores.home, api=stores.api
+        *(stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here),
+        home=stores.home or home,
+        alone=stores.home is None,
+        api=stores.api,
     )
 
 

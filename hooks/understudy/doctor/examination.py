@@ -1,6 +1,6 @@
 """A whole examination: each check gathers its facts within a time-out, and one that cannot be made keeps no other from being made.
 
-Nothing is changed, but for one name in HA storage that is written and deleted (see ``storage``).
+Nothing is changed, but for one name in HA storage that is written and stays (see ``storage``).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Here:
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A cluster id. ``job``: what to look at where the documents do not say which job it has; ``lock_kind`` as ``--lock``. ``home``: its
-    directory on this machine; ``api``: the server of its Kubernetes cluster. ``pause``: seconds between two looks at the lock.
+    directory on this machine, which has its claims ``alone`` where documents are elsewhere: then one that was never granted a lock here has none.
+    ``api``: the server of its Kubernetes cluster. ``pause``: seconds between two looks at the lock.
     """
 
     cluster: str
@@ -76,6 +77,7 @@ class Subject:
     lock_kind: str
     here: Here
     home: Path | None = None
+    alone: bool = False
     api: ApiServer | None = None
     pause: float = 0.5
 
@@ -199,7 +201,8 @@ class _Case:
         if directory.is_dir():  # a store would make it
             read = await _read(FilesystemDocumentStore(directory, _REQUEST), claim.ENTRY)
         former = documents.former_locks(self.told)
-        return roots.findings_of_floor(read.document, read.error, ours, begun=self.begun, former=former)
+        begun = self.begun and not self.subject.alone
+        return roots.findings_of_floor(read.document, read.error, ours, begun=begun, former=former)
 
     async def storage(self) -> list[Finding]:
         return await _storage(self.subject.here, self.subject.cluster, self.job_id, self._job_now)
