@@ -12,12 +12,11 @@ from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, 
 from understudy.errors import DocumentEmptied, DocumentUnreadable, UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.components import ENDPOINT
-from understudy.ha.job import ENTRY, RESTORE, Job, Status
+from understudy.ha.job import ENTRY, RESTORE, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 from understudy.ha.requests import Answer, Pause, Request, Result
 from understudy.ha.submissions import Submission
 from understudy.protocol.names import job_document_of, lock_of, replicas_of
-from understudy.protocol.token import NONE
 from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
 
@@ -178,7 +177,7 @@ async def read_cluster_status(
             raise DocumentEmptied(
                 "the job's record is gone, and replicas have led it before", where=cluster, remedy=RESTORE
             )
-        status = _NOT_BEGUN if job is None or _never_led(job) else job.status.value
+        status = _NOT_BEGUN if job is None or job.never_led else job.status.value
     except UnderstudyError as error:
         met.append(error)
     return ClusterStatus(
@@ -206,11 +205,6 @@ async def read_cluster_status(
         submission=job.submissions.current if job is not None else None,
         submission_led=job.generation.submission if job is not None else 0,
     )
-
-
-def _never_led(job: Job) -> bool:
-    """Something was submitted for it, or it was declared to run, and no replica has led it since."""
-    return job.status is Status.RUNNING and job.token == NONE
 
 
 def _endpoint(job: Job | None, leader: str | None, replicas: list[Replica]) -> str:
