@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,10 +15,8 @@ from tests.doubles.blobs import MemoryBlobStore
 from tests.unit.doctor_builders import SOUND, TOKEN, Ward, examined, grave, replica
 from understudy.blobs.filesystem import FilesystemBlobStore
 from understudy.blobs.model import BlobStore
-from understudy.cli.doctor import _subject
-from understudy.cli.where import Stores, Where
 from understudy.doctor import machine, replicas, roots, storage
-from understudy.doctor.examination import Here, bucket_of, examine, examine_here, seen_here
+from understudy.doctor.examination import Here, bucket_of, examine_here, seen_here
 from understudy.doctor.finding import Finding, Severity, by_gravity, exit_code, note, ok, problem, warning
 from understudy.doctor.pods import Pod, seen_in
 from understudy.doctor.replicas import Seen
@@ -366,45 +363,3 @@ def test_without_the_binding_the_job_can_be_named(tmp_path: Path) -> None:
     found = examined(tmp_path, unbound)
     assert any("Name it with --job-id" in each.remedy for each in found)
     assert not any(each.check == "checkpoints" for each in found)
-
-
-class TestTheFloorWhereDocumentsAreElsewhere:
-    """A machine whose documents are in ZooKeeper or a bucket, and a pod, keep their claims in a directory of their own."""
-
-    @pytest.mark.parametrize(
-        ("harm", "words"),
-        [
-            (lambda home: shutil.rmtree(home / "floor"), None),
-            (lambda home: (home / "floor" / "claim@1").write_text("{"), "claim@1"),
-            (lambda _: None, "floor/claim: the highest token is 3.1"),
-        ],
-    )
-    def test_it_is_looked_at_and_may_be_missing(
-        self, tmp_path: Path, harm: Callable[[Path], object], words: str | None
-    ) -> None:
-        async def examination() -> list[Finding]:
-            ward = Ward(tmp_path)
-            await ward.begin()
-            await ward.jobs.end(TOKEN, Status.FINISHED, "the script ended", 20.0)
-            harm(tmp_path / "c")
-            elsewhere = Stores("c", ward.documents, ward.documents, "at zoo:2181")
-            here = Here(local=True, pod=False, machine=lambda: SOUND)
-            where = Where(tmp_path, "c", "", "", "zookeeper", "zoo:2181")
-            return (await examine(_subject(where, elsewhere, "", here))).findings
-
-        told = [each.text for each in asyncio.run(examination()) if "floor" in each.text]
-        assert [words in each for each in told if words] == ([True] if words else [])
-        assert bool(told) is (words is not None)
-
-    def test_a_laptop_has_none(self, tmp_path: Path) -> None:
-        documents = Ward(tmp_path).documents
-        elsewhere = Stores("c", documents, documents, "in namespace jobs", "lease")
-        subject = _subject(Where(None, "c", "jobs", ""), elsewhere, "", Here(local=False, pod=False))
-        assert subject.home is None
-
-
-def test_a_log_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path) -> None:
-    (tmp_path / "offsets").write_text("")
-    found = asyncio.run(roots.look(str(tmp_path), logs=True, reach=Reach(disks=True, bucket=None, within=5.0)))
-    assert found.error is not None
-    assert "Is the disk alive, and may this user read it?" in str(found.error)

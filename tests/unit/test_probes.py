@@ -94,13 +94,13 @@ def test_a_leader_whose_lease_may_have_run_out_does_not_say_that_it_leads(health
 
 def test_a_replica_says_that_it_has_nothing_to_lead(health: Health) -> None:
     async def check(ask: Ask) -> None:
-        assert "understudy_idle 0.0" in (await ask("/metrics"))[1]
+        assert "understudy_needs_no_leader 0.0" in (await ask("/metrics"))[1]
         health.waits = "waits for a submission"
-        assert "understudy_idle 1.0" in (await ask("/metrics"))[1]
+        assert "understudy_needs_no_leader 1.0" in (await ask("/metrics"))[1]
         health.waits = ""
         health.finished("job flights is FINISHED: the script ended")
         told = (await ask("/metrics"))[1]
-        assert "understudy_idle 1.0" in told
+        assert "understudy_needs_no_leader 1.0" in told
         assert "understudy_leader 0.0" in told
 
     probed(health, check)

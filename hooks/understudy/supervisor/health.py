@@ -148,7 +148,7 @@ class Health:
     @property
     def rehearsal_age(self) -> float | None:
         """Seconds since the last rehearsal that worked, or since this replica has stood by; ``None`` where none is due, or none has worked."""
-        if not self.rehearsed_at or self.leads or self.without_driver or self.idle:
+        if not self.rehearsed_at or self.leads or self.without_driver or self.needs_no_leader:
             return None
         return max(0.0, time.time() - max(self.rehearsed_at, self.stands_by_since))
 
@@ -158,7 +158,7 @@ class Health:
         return max(0.0, time.time() - max(self.fence.committed_at, self.committed_before)) if self.leads else None
 
     @property
-    def idle(self) -> bool:
+    def needs_no_leader(self) -> bool:
         """Whether there is nothing to lead: the run has ended, or nothing was submitted yet."""
         return bool(self.ended or self.waits)
 

@@ -19,17 +19,17 @@ class ReplicaMetrics(Collector):
         self._health = health
         self._requests = requests
 
-    def collect(self) -> Iterable[Metric]:
+    def _gauges(self) -> dict[str, tuple[str, float]]:
+        """What each means, and its value; those that say nothing now are left out."""
         health = self._health
-        health.fence.look()
         gauges = {
             "leader": (
                 "1 while this replica leads, and its last renewal is not too old for that.",
                 float(health.leads and health.lease_lasts()),
             ),
-            "idle": (
+            "needs_no_leader": (
                 "1 while there is nothing to lead: the run has ended, or nothing was submitted.",
-                float(health.idle),
+                float(health.needs_no_leader),
             ),
             "suspended": ("1 while the job is SUSPENDED, as far as this replica knows.", float(health.suspended)),
             "paused": ("1 while no standby may take over, as far as this replica knows.", float(health.paused)),
@@ -52,7 +52,12 @@ class ReplicaMetrics(Collector):
                 "Since the last commit of the job that this replica leads; before the first of a run, or after a resume, since the grant.",
                 age,
             )
-        for name, (text, value) in gauges.items():
+        return gauges
+
+    def collect(self) -> Iterable[Metric]:
+        health = self._health
+        health.fence.look()
+        for name, (text, value) in self._gauges().items():
             yield GaugeMetricFamily(f"understudy_{name}", text, value)
         how = GaugeMetricFamily("understudy_rehearsal_info", "How this standby rehearses.", labels=["how"])
         how.add_metric([health.how or "none"], 1.0)
