@@ -12,7 +12,7 @@ import pytest
 
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
-from tests.unit.doctor_builders import Ward
+from tests.unit.doctor_builders import TOKEN, Ward
 from tests.unit.election_builders import FAST, NAME, join, virtually
 from understudy.election.retrieval import ComponentLeader
 from understudy.election.state import Role
@@ -116,3 +116,17 @@ def test_the_age_of_a_renewal_is_read_of_the_record(tmp_path: Path) -> None:
     assert picture.lease_s is not None
     assert picture.renewed_age_s == pytest.approx(3600.0, abs=60.0)
     assert [line.split()[0] for line in picture.lines(time.time())[:3]] == ["cluster", "leader", "not"]
+
+
+def test_what_a_leader_has_noted_counts_beside_an_older_checkpoint_on_a_disk(tmp_path: Path) -> None:
+    """One query writes to a bucket, another one's directory is here: status told the age of the latter alone."""
+
+    async def look() -> ClusterStatus:
+        ward = Ward(tmp_path)
+        await ward.begin()
+        for each in (ward.checkpoint / "commits").iterdir():
+            os.utime(each, (1000.0, 1000.0))
+        await ward.jobs.committed(TOKEN, time.time() - 30.0)
+        return await read_cluster_status(ward.documents, ward.documents, "c")
+
+    assert asyncio.run(look()).commit_age_s == pytest.approx(30.0, abs=10.0)

@@ -30,8 +30,8 @@ _CLOCKS_APART = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
-    leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
+    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, or since the last one that a leader
+    has noted, once a minute; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
     and ``run_ended`` in seconds since 1970, ``None`` if not known. ``request``: the one under way. ``answer``: that to the last one.
     ``paused``: standbys do not take over. ``checkpoints``: of each query, the batch that the job's document says was committed; it
     is written once a minute, so the checkpoint may be ahead. ``endpoint``: where the leader serves probes and metrics, as host:port;
@@ -275,8 +275,8 @@ def _newest_commit_age(job: Job | None) -> float | None:
     for root in job.roots if job is not None else ():
         if root.startswith(("/", "file:")):
             newest += _committed_at(Path(root.removeprefix("file:")))
-    if not newest and job is not None and job.committed_at:
-        newest = [job.committed_at]
+    if job is not None and job.committed_at:
+        newest.append(job.committed_at)  # of queries in buckets, and of checkpoints that are no disk's of this machine
     return time.time() - max(newest) if newest else None
 
 

@@ -75,7 +75,7 @@ class ReplicaMetrics(Collector):
                 "Grants this replica received, but for those that begin a run, or go on after a resume.",
                 health.takeovers,
             ),
-            "losses": ("Times this replica lost the lead.", health.losses),
+            "losses": ("Leads of this replica that ended, given back or lost.", health.losses),
             "refused_writes": ("Writes the fence refused to this replica's driver.", health.fence.refused),
         }
         for name, (text, count) in counters.items():
