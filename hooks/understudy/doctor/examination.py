@@ -67,7 +67,7 @@ class Here:
 class Subject:
     """A cluster id. ``job``: what to look at where the documents do not say which job it has; ``lock_kind`` as ``--lock``. ``home``: its
     directory on this machine, which has its claims ``alone`` where documents are elsewhere: then one that was never granted a lock here has none.
-    ``api``: the server of its Kubernetes cluster. ``pause``: seconds between two looks at the lock.
+    ``api``: the server of its Kubernetes cluster, where that has the documents; ``asked_of_pods``: one that knows the pods and has none. ``pause``: seconds between two looks at the lock.
     """
 
     cluster: str
@@ -79,7 +79,13 @@ class Subject:
     home: Path | None = None
     alone: bool = False
     api: ApiServer | None = None
+    asked_of_pods: ApiServer | None = None
     pause: float = 0.5
+
+    @property
+    def kubernetes(self) -> ApiServer | None:
+        """Where replicas are pods, the server that tells of them, wherever documents are (docs/decisions/0068)."""
+        return self.api or self.asked_of_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,7 @@ class _Case:
         return found
 
     def _seen(self) -> Seen:
-        if self.subject.api is None:
+        if self.subject.kubernetes is None:
             return seen_here(self.everyone)
         return Seen() if isinstance(self.pods, DocumentError) else seen_in(self.pods, self.everyone)
 
@@ -208,13 +214,15 @@ class _Case:
         return await _storage(self.subject.here, self.subject.cluster, self.job_id, self._job_now)
 
     async def rights(self) -> list[Finding]:
-        api = self.subject.api
+        api = self.subject.kubernetes
         if api is None:
             return []
         found = self.pods
         native = not isinstance(found, DocumentError) and any(each.native for each in found)
         needed = rights.needed(
-            Names(self.subject.cluster, self.job_id or self.subject.cluster), self.subject.lock_kind, native=native
+            Names(self.subject.cluster, self.job_id or self.subject.cluster),
+            self.subject.lock_kind if self.subject.api is not None else rights.ELSEWHERE,
+            native=native,
         )
         if api.in_pod:
             return rights.findings(await rights.ask(api, needed), api.namespace)
@@ -262,10 +270,10 @@ async def _read(store: DocumentStore, name: str) -> Read:
 
 
 async def _pods(subject: Subject) -> list[Pod] | DocumentError:
-    if subject.api is None:
+    if subject.kubernetes is None:
         return []
     try:
-        return await pods(subject.api, subject.cluster)
+        return await pods(subject.kubernetes, subject.cluster)
     except DocumentError as error:
         return error
 
