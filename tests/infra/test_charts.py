@@ -190,6 +190,13 @@ def test_everything_that_replicas_say_is_on_the_board(tmp_path: Path) -> None:
     assert said == asked
 
 
+def test_the_docs_name_no_metric_that_replicas_do_not_have(tmp_path: Path) -> None:
+    pages = {page: page.read_text(encoding="utf-8") for page in (HOUSE / "docs").glob("*.md")}
+    named = {name for text in pages.values() for name in re.findall(r"`(understudy_[a-z_]+)(?:\{\w+\})?`", text)}
+    assert len(named) > 5
+    assert metrics.missing(named, exposed(tmp_path)) == []
+
+
 def test_every_panel_says_what_it_shows_and_where_it_is() -> None:
     panels = metrics.board()["panels"]
     assert all(panel["title"] and panel["description"] for panel in panels)

@@ -100,6 +100,9 @@ def test_status_at_the_old_place_says_where_the_job_has_gone(home: Path) -> None
     assert (
         f"problem: c-replicas: the job has moved to --ha filesystem --lock file, below {home / 'new'}." in told.stdout
     )
+    assert isinstance(told.exception, IdentityConflict), "exit code 5, as every other command there"
+    among = CliRunner().invoke(app, ["status", "--ha-dir", str(home / "old"), "--cluster-id", "c", "--json"])
+    assert json.loads(among.stdout)["status"] == "UNKNOWN"
 
 
 def test_a_move_that_was_begun_refuses_a_start_at_the_new_place(home: Path) -> None:

@@ -181,6 +181,34 @@ def test_a_server_that_does_not_answer_at_first_is_asked_again_and_a_missing_rig
     assert (len(tried), type(shown.exception)) == (tries, raised)
 
 
+def test_a_right_that_is_missing_is_told_at_once_also_at_the_job(
+    jobs: JobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[object] = []
+
+    async def read(self: object, name: str) -> None:
+        looked.append(name)
+        raise AccessDenied("may not get")
+
+    monkeypatch.setattr(FilesystemDocumentStore, "read", read)
+    assert isinstance(result(tmp_path, "--wait", "--timeout", "5").exception, AccessDenied)
+    assert len(looked) == 1
+
+
+def test_of_a_job_that_was_declared_and_never_led(tmp_path: Path) -> None:
+    documents = FilesystemDocumentStore(tmp_path / "c" / "documents", 5.0)
+    made = JobStore(documents, "c-j", "j", "job.py")
+
+    async def declare() -> None:
+        await ReplicaStore(documents, "c-replicas").join("j")
+        await made.begin_suspended()
+        await made.resume()
+
+    asyncio.run(declare())
+    shown = result(tmp_path)
+    assert isinstance(shown.exception, JobNotBegun), "as understudy status says; it was called RUNNING"
+
+
 def test_of_a_run_whose_place_another_one_has_taken(jobs: JobStore, tmp_path: Path) -> None:
     asyncio.run(awaited(jobs.begin_attempt(2, "b", nothing_granted, Generation(), run="tuesday", now=30.0)))
     shown = result(tmp_path, "--run-id", "monday")

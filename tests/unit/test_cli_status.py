@@ -22,7 +22,7 @@ from understudy.documents.model import DocumentStore
 from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
-from understudy.ha.replicas import ReplicaStore
+from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.protocol.token import Token
 
 
@@ -101,6 +101,63 @@ class TestOnOneMachine:
             *("flights", "trains")
         ]
         assert of_machine(tmp_path, "resume").code == 2, "which of them is not guessed"
+
+    def test_a_record_that_cannot_be_read_is_neither_a_new_job_nor_a_success(self, tmp_path: Path) -> None:
+        begin(tmp_path, "flights")
+        begin(tmp_path, "torn")
+        (tmp_path / "torn" / "documents" / "torn-torn@1").write_text("{")
+        said = of_machine(tmp_path, "status", "--cluster-id", "torn")
+        assert (said.code, said.out.splitlines()[0]) == (4, "cluster torn   job torn   UNKNOWN")
+        assert "torn-torn@1: the document is not JSON" in said.error
+        listed = of_machine(tmp_path, "status")
+        assert listed.code == 4, "of several clusters, the one that cannot be read is not passed over"
+        assert [line.split()[:3] for line in listed.out.splitlines()[:2]] == [
+            ["flights", "flights", "RUNNING"],
+            ["torn", "torn", "UNKNOWN"],
+        ]
+        assert "problem: " in listed.out
+        assert "torn-torn@1" in listed.error
+
+    def test_a_record_that_is_gone_is_no_job_that_never_began(self, tmp_path: Path) -> None:
+        begin(tmp_path, "flights")
+        asyncio.run(publish_leader(tmp_path, "flights"))
+        (tmp_path / "flights" / "documents" / "flights-flights@1").unlink()
+        said = of_machine(tmp_path, "status")
+        assert said.code == 4, said
+        assert "the job's record is gone, and replicas have led it before" in said.error
+
+    def test_a_lock_that_cannot_be_read_is_no_success(self, tmp_path: Path) -> None:
+        begin(tmp_path, "flights")
+        (tmp_path / "flights" / "documents" / "flights-lock@1").write_text("{")
+        said = of_machine(tmp_path, "status")
+        assert said.code == 4, said
+        assert "RUNNING" in said.out, "the rest is shown"
+
+    @pytest.mark.parametrize("command", ["status", "result", "leader", "doctor"])
+    def test_a_job_that_was_removed_is_neither_there_nor_one_that_never_began(
+        self, tmp_path: Path, command: str
+    ) -> None:
+        begin(tmp_path, "flights", failed="ValueError")
+        assert of_machine(tmp_path, "purge", "--cluster-id", "flights", "--remove").code == 0
+        said = of_machine(tmp_path, command, "--cluster-id", "flights")
+        assert said.code == 5, said
+        assert "were removed for good" in said.out + said.error
+        assert "FAILED" not in said.out
+
+    @pytest.mark.parametrize("interval", ["nan", "inf", "-1", "0"])
+    def test_an_interval_that_is_none_is_refused_by_name(self, tmp_path: Path, interval: str) -> None:
+        begin(tmp_path, "flights")
+        said = of_machine(tmp_path, "status", "--watch", "--interval", interval)
+        assert said.code == 2, said
+        assert said.error.startswith("understudy: --interval: ")
+
+
+async def publish_leader(home: Path, cluster: str) -> None:
+    """A leader has said that the job has begun, and has left since."""
+    documents: DocumentStore = FilesystemDocumentStore(home / cluster / "documents", 5.0)
+    replicas = ReplicaStore(documents, f"{cluster}-replicas")
+    await replicas.publish(Replica("a", "leader", False, "", 0, 0.0, "", "", 0, 1, "host", 1, "boot", 1.0))
+    await replicas.leave("a")
 
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]

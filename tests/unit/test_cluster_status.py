@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
+from tests.unit.doctor_builders import TOKEN, Ward
 from tests.unit.election_builders import FAST, NAME, join, virtually
 from understudy.election.retrieval import ComponentLeader
 from understudy.election.state import Role
@@ -89,3 +93,40 @@ def test_an_entry_of_a_checkpoint_that_goes_while_it_is_looked_at_is_left_out(tm
     (commits / "6").symlink_to(tmp_path / "it is gone")
     assert _committed_at(tmp_path) == [1000.0]
     assert _committed_at(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    ("renewed", "told"), [(5.0, False), (44.0, False), (46.0, True), (-3600.0, False), (None, False)]
+)
+def test_a_leader_whose_record_has_outlived_its_lease_is_not_shown_as_if_it_led(
+    renewed: float | None, told: bool
+) -> None:
+    """All replicas were killed: the record stays, and status showed its leader for days."""
+    shown = ClusterStatus("c", "j", "RUNNING", "new_2", 1, 1, 0, None, 0, [], [], lease_s=15.0, renewed_age_s=renewed)
+    assert any("not renewed for" in line for line in shown.lines(2.0)) is told
+
+
+def test_the_age_of_a_renewal_is_read_of_the_record(tmp_path: Path) -> None:
+    async def look() -> ClusterStatus:
+        ward = Ward(tmp_path, ahead=-3600.0)
+        await ward.begin()
+        return await read_cluster_status(ward.documents, ward.documents, "c")
+
+    picture = asyncio.run(look())
+    assert picture.lease_s is not None
+    assert picture.renewed_age_s == pytest.approx(3600.0, abs=60.0)
+    assert [line.split()[0] for line in picture.lines(time.time())[:3]] == ["cluster", "leader", "not"]
+
+
+def test_what_a_leader_has_noted_counts_beside_an_older_checkpoint_on_a_disk(tmp_path: Path) -> None:
+    """One query writes to a bucket, another one's directory is here: status told the age of the latter alone."""
+
+    async def look() -> ClusterStatus:
+        ward = Ward(tmp_path)
+        await ward.begin()
+        for each in (ward.checkpoint / "commits").iterdir():
+            os.utime(each, (1000.0, 1000.0))
+        await ward.jobs.committed(TOKEN, time.time() - 30.0)
+        return await read_cluster_status(ward.documents, ward.documents, "c")
+
+    assert asyncio.run(look()).commit_age_s == pytest.approx(30.0, abs=10.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import struct
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,6 +116,81 @@ def test_a_leader_is_ready_and_one_that_lost_is_not_until_it_rehearsed_again(hea
     health.lost()
     assert not health.ready[0]
     assert (health.takeovers, health.losses) == (1, 1)
+
+
+def test_a_driver_that_starts_again_in_place_is_no_takeover(health: Health, clock: Hands) -> None:
+    health.granted(7, 0.01)
+    health.reached("start", 0.5)
+    health.reached("first_commit", 1.0)
+    health.granted(7, 0.02)
+    health.reached("start", 20.0)
+    health.reached("first_commit", 40.0)
+    assert (health.takeovers, health.phases) == (1, {"claim": 0.01, "start": 0.5, "first_commit": 1.0})
+    health.lost()
+    health.granted(9, 0.03)
+    clock.at += 50.0
+    health.granted(9, 0.04)
+    health.reached("start", 5.0)
+    assert (health.takeovers, health.phases) == (2, {"claim": 0.03, "start": 50.0}), "since the grant, not its restart"
+
+
+def test_the_first_lead_of_a_run_and_one_after_a_resume_take_nothing_over(health: Health) -> None:
+    health.granted(1, 0.01, begins=True)
+    health.reached("first_commit", 40.0)
+    assert (health.takeovers, health.phases, health.leads) == (0, {}, True)
+    health.lost()
+    health.suspends()
+    health.resumes()
+    health.granted(2, 0.01)
+    health.reached("first_commit", 40.0)
+    assert (health.takeovers, health.phases) == (0, {})
+    health.lost()
+    health.granted(3, 0.01)
+    assert (health.takeovers, health.phases) == (1, {"claim": 0.01})
+
+
+def test_the_age_of_a_commit_is_the_jobs_and_of_no_earlier_lead(health: Health) -> None:
+    def age() -> float | None:
+        return health.commit_age
+
+    now = time.time()
+    assert age() is None
+    health.granted(1, 0.01, begins=True, committed_at=now - 86_400.0)
+    assert age() == pytest.approx(0.0, abs=5.0), "yesterday's run committed that"
+    health.lost()
+    assert age() is None
+    health.fence.committed_at = now - 7200.0
+    health.granted(3, 0.01, committed_at=now - 300.0)
+    assert age() == pytest.approx(300.0, abs=5.0), "its predecessor's"
+    health.granted(3, 0.01, committed_at=now)
+    assert age() == pytest.approx(300.0, abs=5.0), "a driver that starts again has committed nothing"
+    health.fence.committed_at = now
+    assert age() == pytest.approx(0.0, abs=5.0)
+
+
+def test_no_rehearsal_is_late_that_is_not_due(health: Health) -> None:
+    def age() -> float | None:
+        return health.rehearsal_age
+
+    assert age() is None
+    health.stands(standing(rehearsed=True), time.time() - 700.0)
+    assert age() == pytest.approx(700.0, abs=5.0)
+    health.granted(1, 0.01)
+    assert age() is None
+    health.lost()
+    assert age() == pytest.approx(0.0, abs=5.0), "it has stood by since now"
+    health.suspends()
+    assert age() is None
+    health.resumes()
+    assert age() is not None
+    health.finished("job flights is FINISHED: the script ended")
+    assert age() is None
+
+
+def test_a_driver_that_is_gone_rehearses_in_no_way(health: Health) -> None:
+    health.stands(standing(rehearsed=True), 1.0)
+    health.driver_gone()
+    assert health.how == ""
 
 
 def test_a_replica_whose_job_has_finished_stays_live_and_ready_and_leads_no_more(health: Health, clock: Hands) -> None:

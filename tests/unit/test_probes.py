@@ -80,6 +80,32 @@ def test_metrics_are_as_they_are_when_somebody_asks(health: Health, tmp_path: Pa
     probed(health, check, {"writes": 3})
 
 
+def test_a_leader_whose_lease_may_have_run_out_does_not_say_that_it_leads(health: Health) -> None:
+    """It is cut off, and another one may lead by now: two replicas said so for as long as ``grace``."""
+
+    async def check(ask: Ask) -> None:
+        health.granted(7, 0.01)
+        assert "understudy_leader 1.0" in (await ask("/metrics"))[1]
+        health.lease_lasts = lambda: False
+        assert "understudy_leader 0.0" in (await ask("/metrics"))[1]
+
+    probed(health, check)
+
+
+def test_a_replica_says_that_it_has_nothing_to_lead(health: Health) -> None:
+    async def check(ask: Ask) -> None:
+        assert "understudy_needs_no_leader 0.0" in (await ask("/metrics"))[1]
+        health.waits = "waits for a submission"
+        assert "understudy_needs_no_leader 1.0" in (await ask("/metrics"))[1]
+        health.waits = ""
+        health.finished("job flights is FINISHED: the script ended")
+        told = (await ask("/metrics"))[1]
+        assert "understudy_needs_no_leader 1.0" in told
+        assert "understudy_leader 0.0" in told
+
+    probed(health, check)
+
+
 def test_a_port_that_is_taken_is_named(health: Health) -> None:
     async def run() -> None:
         with socket.socket() as taken:

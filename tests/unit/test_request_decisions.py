@@ -163,6 +163,12 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # a job that is SUSPENDED
     (STANDBY, JobChanged(Status.SUSPENDED), "Suspended", "TerminateAndReap NoteSuspended Publish"),
     (CLAIMING, AttemptTooLate(SUSPENDED), "Suspended", "TerminateAndReap ReleaseLock NoteSuspended Publish"),
+    (
+        LEADING,
+        AttemptTooLate(SUSPENDED),
+        "Suspended",
+        "NoteLeadershipLost TerminateAndReap ReleaseLock NoteSuspended Publish",
+    ),
     (IDLE, JobChanged(Status.SUSPENDED), "Suspended", ""),
     (IDLE, JobChanged(Status.RUNNING), "Standby", "Say NoteResumed Publish ContendNow StartStandby"),
     (IDLE, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),

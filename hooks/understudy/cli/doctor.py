@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +31,7 @@ from understudy.redaction import presentable
 
 if TYPE_CHECKING:
     from understudy.doctor.examination import Here, Report, Subject
+    from understudy.documents.api_server import ApiServer
 
 
 def doctor(
@@ -57,7 +60,7 @@ def doctor(
     A line per finding, worst first: problem, warning, note, ok. On one machine by default; in a Kubernetes cluster when --namespace or
     --context is given, or inside a pod without --ha-dir. A pod also knows its rights, its Java and its disks. The lock is watched for up to a lease.
 
-    With --ha-storage one name is written there and deleted again, as each start of a replica does.
+    With --ha-storage one name is written there, and stays, as at each start of a replica.
 
     Exit codes: 0 there is no problem, perhaps warnings; otherwise that of the first problem, as understudy run would end with it; 2 there
     is no such cluster id.
@@ -80,8 +83,8 @@ async def _examined(where: Where, lock: str, job: str, storage: str) -> Report:
 
     here = _here(where, storage)
     try:
-        async with where.open(lock, as_named=True) as stores:
-            return await examine(_subject(stores, job, here))
+        async with where.open(lock, as_named=True) as stores, _asked_of_pods(where, stores) as api:
+            return await examine(_subject(where, stores, job, here, api))
     except NoCluster as error:
         if where.cluster_id:
             raise
@@ -105,11 +108,35 @@ def _here(where: Where, storage: str) -> Here:
     return Here(not where.in_kubernetes or pod, pod, ha_storage(storage, where.submit, REQUEST), where.submit)
 
 
-def _subject(stores: Stores, job: str, here: Here) -> Subject:
+@asynccontextmanager
+async def _asked_of_pods(where: Where, stores: Stores) -> AsyncIterator[ApiServer | None]:
+    """The API server that a replica in this pod asks about pods, where its documents are elsewhere; ``None`` where it asks none.
+
+    Raises ``SettingsError`` for a pod that has no way to it, as a start of a replica does.
+    """
+    from understudy.documents.api_server import ApiServer
+    from understudy.supervisor.hosts import PodIdentity
+
+    if stores.api is not None or stores.home is not None or where.context or not PodIdentity.is_told():
+        yield None
+        return
+    api = await ApiServer.connect(REQUEST, where.namespace)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+def _subject(where: Where, stores: Stores, job: str, here: Here, pods: ApiServer | None = None) -> Subject:
     from understudy.doctor.examination import Subject
 
+    home = where.home_of(stores.cluster) if here.local else None
     return Subject(
-        stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here, home=stores.home, api=stores.api
+        *(stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here),
+        home=stores.home or home,
+        alone=stores.home is None,
+        api=stores.api,
+        asked_of_pods=pods,
     )
 
 

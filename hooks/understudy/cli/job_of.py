@@ -46,11 +46,14 @@ def tell_done(job: str, action: str, text: str, *, as_json: bool) -> None:
     sys.stdout.write(f"{json.dumps(body) if as_json else f'{job} {text}'}\n")
 
 
-async def bound_job(stores: Stores, remedy: str) -> str:
-    """The job that the cluster id is bound to. Raises ``JobNotBegun`` with ``remedy`` where no replica has ever run, and ``DocumentError``."""
+async def bound_job(stores: Stores, remedy: str, *, removed: bool = False) -> str:
+    """The job that the cluster id is bound to; ``removed`` as in ``ReplicaStore.job``.
+
+    Raises ``JobNotBegun`` with ``remedy`` where no replica has ever run, ``IdentityConflict`` as ``ReplicaStore.job`` does, and ``DocumentError``.
+    """
     from understudy.ha.replicas import ReplicaStore
 
-    name = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job()
+    name = await ReplicaStore(stores.documents, replicas_of(stores.cluster)).job(removed=removed)
     if name is None:
         raise never_run(stores, remedy)
     return name

@@ -40,7 +40,7 @@ def leader(
     It is read from the job's document: a leader that died is printed until the next one has claimed the job. With --follow a line follows at
     each takeover: none, where no leader is known.
 
-    Exit codes: 0 there is one; 2 there is no such cluster id; 7 a permission is missing; 8 the API server does not answer; 9 no leader of
+    Exit codes: 0 there is one; 2 there is no such cluster id; 4 a document cannot be read; 5 the job has moved elsewhere, or was removed; 7 a permission is missing; 8 the API server does not answer; 9 no leader of
     that component is known.
     """
     import asyncio

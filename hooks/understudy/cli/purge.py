@@ -62,7 +62,7 @@ def purge(
         async with where.open(lock) as stores:
             storage = where.blobs(ha_storage, "--ha-storage") if ha_storage else None
             rehearsed = where.blobs(scratch, "--scratch") if scratch else None
-            job = await bound_job(stores, "There is nothing to remove")
+            job = await bound_job(stores, "There is nothing to remove", removed=True)
             found = Purge(Names(stores.cluster, job), stores.documents, stores.lock, storage, rehearsed)
             await found.check()
             return [each async for each in found.remove(dry=not remove)]

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +23,7 @@ from understudy.errors import (
     JobNotEnded,
     SettingsError,
 )
+from understudy.redaction import presentable
 
 if TYPE_CHECKING:
     from understudy.ha.job import Job
@@ -80,7 +81,7 @@ def result(
     The documents are asked; with --ha-storage what outlives them, where a run has a result once it has FINISHED or was CANCELED.
 
     Exit codes: 0 it FINISHED or was CANCELED; 1 it FAILED; 2 there is no such cluster id or run; 4 the result cannot be read; 5 another run has
-    taken its place; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job; 13 it has not
+    taken its place, or the job has moved elsewhere or was removed; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever led the job; 13 it has not
     ended.
     """
     import asyncio
@@ -102,10 +103,15 @@ async def _within(seconds: float, look: Callable[[], Awaitable[Outcome]]) -> Out
     until = time.monotonic() + seconds
     while True:
         left = time.monotonic() < until
-        with suppress(*(_MAY_COME if left else ())):
+        try:
             found = await look()
             if found.ended or not left:
                 return found
+        except AccessDenied:
+            raise  # a right does not come by itself
+        except _MAY_COME:
+            if not left:
+                raise
         await asyncio.sleep(LOOK)
 
 
@@ -143,8 +149,14 @@ def _outcome(job: Job | None, run: str, here: str) -> Outcome:
         raise JobNotBegun(
             f"the record of {here} is gone", where="--cluster-id", remedy="Ask its HA storage: --ha-storage"
         )
+    if job.never_led and not run:
+        raise JobNotBegun(
+            f"no replica has ever led {here}",
+            where="--cluster-id",
+            remedy="Start it with understudy run; --wait waits for it",
+        )
     if run in ("", job.runs.run):
-        return Outcome(job.job, job.runs.run, job.status.value, job.reason, job.runs.began, job.runs.ended)
+        return Outcome(job.job, job.runs.run, job.status.value, presentable(job.reason), job.runs.began, job.runs.ended)
     if (past := job.runs.earlier(run)) is not None:
         return Outcome(job.job, run, past.status, ended_at=past.ended)
     known = ", ".join(each for each in (job.runs.run, *(past.run for past in job.runs.past)) if each)
@@ -173,7 +185,7 @@ async def _stored(store: JobResultStore, run: str) -> Outcome:
             where=store.place,
             remedy="It has not FINISHED, nor was it CANCELED; understudy status shows how it stands",
         )
-    return Outcome(found.job, found.run, found.status, found.reason, found.began, found.ended)
+    return Outcome(found.job, found.run, found.status, presentable(found.reason), found.began, found.ended)
 
 
 def _tell(found: Outcome, *, as_json: bool) -> None:

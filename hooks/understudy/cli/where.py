@@ -125,6 +125,10 @@ class Where:
         """What this machine keeps of the cluster id; it may be missing."""
         return self._told("").home
 
+    def home_of(self, cluster: str) -> Path:
+        """What this machine keeps of ``cluster``; it may be missing."""
+        return self._told("").ha_dir / cluster
+
     @property
     def services(self) -> str:
         """The name of the services. Raises ``SettingsError``."""

@@ -13,7 +13,6 @@ from understudy.ha import checkpoints, components, ownership, requests, roots, s
 from understudy.ha.job import ENTRY, RESTORE, Job, Status
 from understudy.ha.moved import Moved
 from understudy.ha.replicas import Replica, bound, entries_of
-from understudy.protocol.token import NONE
 
 CHECK = "documents"
 JOB = "job"
@@ -75,6 +74,7 @@ def findings_of_job_document(read: Read, job: str, *, begun: bool) -> list[Findi
     document = read.document
     try:
         ownership.refuse_foreign(document, ENTRY)
+        ownership.refuse_removed(document)
     except UnderstudyError as error:
         return [of_error(CHECK, error)]
     if document is None or document.buried or ENTRY not in document.entries:
@@ -182,7 +182,7 @@ def _status(job: Job, name: str) -> Finding:
             return note(JOB, f"{name}: DRAINING: each leader continues the drain until the job has FINISHED")
         case Status.FINISHED | Status.CANCELED:
             return note(JOB, f"{name}: {job.status}", "A new run begins with understudy run --run-id and a new id")
-        case Status.RUNNING if job.token == NONE:
+        case Status.RUNNING if job.never_led:
             return note(JOB, f"{name}: no replica has led it yet", "Start the job with understudy run")
         case status:
             return ok(JOB, f"{name}: {status}, under token {job.token}")
@@ -200,6 +200,7 @@ def findings_of_replicas_document(read: Read) -> list[Finding]:
         known = bound(document)
         if (moved := Moved.of(document)) is not None:
             moved.refuse_unless_here(read.name)
+        ownership.refuse_removed(document)
     except UnderstudyError as error:
         return [of_error(CHECK, error)]
     if document is None or known is None:

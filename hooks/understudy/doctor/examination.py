@@ -1,6 +1,6 @@
 """A whole examination: each check gathers its facts within a time-out, and one that cannot be made keeps no other from being made.
 
-Nothing is changed, but for one name in HA storage that is written and deleted (see ``storage``).
+Nothing is changed, but for one name in HA storage that is written and stays (see ``storage``).
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Here:
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A cluster id. ``job``: what to look at where the documents do not say which job it has; ``lock_kind`` as ``--lock``. ``home``: its
-    directory on this machine; ``api``: the server of its Kubernetes cluster. ``pause``: seconds between two looks at the lock.
+    directory on this machine, which has its claims ``alone`` where documents are elsewhere: then one that was never granted a lock here has none.
+    ``api``: the server of its Kubernetes cluster, where that has the documents; ``asked_of_pods``: one that knows the pods and has none. ``pause``: seconds between two looks at the lock.
     """
 
     cluster: str
@@ -76,8 +77,15 @@ class Subject:
     lock_kind: str
     here: Here
     home: Path | None = None
+    alone: bool = False
     api: ApiServer | None = None
+    asked_of_pods: ApiServer | None = None
     pause: float = 0.5
+
+    @property
+    def kubernetes(self) -> ApiServer | None:
+        """Where replicas are pods, the server that tells of them, wherever documents are (docs/decisions/0068)."""
+        return self.api or self.asked_of_pods
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,7 @@ class _Case:
         return found
 
     def _seen(self) -> Seen:
-        if self.subject.api is None:
+        if self.subject.kubernetes is None:
             return seen_here(self.everyone)
         return Seen() if isinstance(self.pods, DocumentError) else seen_in(self.pods, self.everyone)
 
@@ -199,19 +207,22 @@ class _Case:
         if directory.is_dir():  # a store would make it
             read = await _read(FilesystemDocumentStore(directory, _REQUEST), claim.ENTRY)
         former = documents.former_locks(self.told)
-        return roots.findings_of_floor(read.document, read.error, ours, begun=self.begun, former=former)
+        begun = self.begun and not self.subject.alone
+        return roots.findings_of_floor(read.document, read.error, ours, begun=begun, former=former)
 
     async def storage(self) -> list[Finding]:
         return await _storage(self.subject.here, self.subject.cluster, self.job_id, self._job_now)
 
     async def rights(self) -> list[Finding]:
-        api = self.subject.api
+        api = self.subject.kubernetes
         if api is None:
             return []
         found = self.pods
         native = not isinstance(found, DocumentError) and any(each.native for each in found)
         needed = rights.needed(
-            Names(self.subject.cluster, self.job_id or self.subject.cluster), self.subject.lock_kind, native=native
+            Names(self.subject.cluster, self.job_id or self.subject.cluster),
+            self.subject.lock_kind if self.subject.api is not None else rights.ELSEWHERE,
+            native=native,
         )
         if api.in_pod:
             return rights.findings(await rights.ask(api, needed), api.namespace)
@@ -259,10 +270,10 @@ async def _read(store: DocumentStore, name: str) -> Read:
 
 
 async def _pods(subject: Subject) -> list[Pod] | DocumentError:
-    if subject.api is None:
+    if subject.kubernetes is None:
         return []
     try:
-        return await pods(subject.api, subject.cluster)
+        return await pods(subject.kubernetes, subject.cluster)
     except DocumentError as error:
         return error
 

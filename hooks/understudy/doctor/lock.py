@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from understudy.doctor.finding import Finding, note, of_error, ok, problem, warning
 from understudy.documents.model import Document, DocumentStore
@@ -20,6 +19,7 @@ from understudy.election.records import (
     LockState,
     Unwritten,
     lock_state_of,
+    renewed_at,
     same_record,
 )
 from understudy.errors import DocumentEmptied, DocumentUnreadable, RequestUnanswered, UnderstudyError
@@ -88,11 +88,8 @@ def _patience(state: LockState, pause: float) -> float:
 
 def _ahead(document: Document | None, now: float) -> float | None:
     """The record's own time is text for people. What is told of it here is for people, too."""
-    try:
-        renewed = datetime.fromisoformat("" if document is None or document.leader is None else document.leader.renewed)
-    except ValueError:
-        return None
-    return renewed.timestamp() - now if renewed.tzinfo else None
+    renewed = renewed_at(document)
+    return None if renewed is None else renewed - now
 
 
 def findings(
@@ -170,7 +167,8 @@ _APART = 5.0
 def findings_of_clocks(watched: Watched) -> list[Finding]:
     """A note at most: no decision of replicas compares clocks."""
     if watched.ahead is None or not watched.changed:
-        return [note("clocks", "the leader's clock was not compared with ours: no renewal was seen")]
+        why = "the record does not tell its time" if watched.changed else "no renewal was seen"
+        return [note("clocks", f"the leader's clock was not compared with ours: {why}")]
     if abs(watched.ahead) < _APART:
         return [ok("clocks", f"the leader's clock is within {_APART:g} s of ours")]
     direction = "ahead of" if watched.ahead > 0 else "behind"

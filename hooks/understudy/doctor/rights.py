@@ -38,6 +38,9 @@ class Right:
     without: str
 
 
+#: In place of a lock's kind where lock and documents are not the API server's.
+ELSEWHERE = ""
+
 _JOB = {
     "get": (Severity.PROBLEM, "no replica can start"),
     "patch": (Severity.PROBLEM, "no replica can lead"),
@@ -63,10 +66,11 @@ _EXECUTORS = {
 
 
 def needed(names: Names, lock: str, *, native: bool) -> list[Right]:
-    """What a replica needs. ``lock``: lease, configmap or multi; ``native``: its executors are pods."""
+    """What a replica needs. ``lock``: lease, configmap or multi, or ``ELSEWHERE``; ``native``: its executors are pods."""
+    documents = () if lock == ELSEWHERE else ((names.job_document, _JOB), (names.replicas, _REPLICAS))
     found = [
         Right(verb, "", "configmaps", name, *meaning)
-        for name, meanings in ((names.job_document, _JOB), (names.replicas, _REPLICAS))
+        for name, meanings in documents
         for verb, meaning in meanings.items()
     ]
     if lock in {"configmap", "multi"}:

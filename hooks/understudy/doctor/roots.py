@@ -6,6 +6,7 @@ The fence asks the same when a leader claims a root and Spark lists its logs; he
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,7 +78,7 @@ async def _on_disk(root: str, reach: Reach, *, logs: bool) -> Root:
     path = Path(root.removeprefix("file:"))
 
     def read() -> Root:
-        last = {log: _highest(each.name for each in (path / log).glob("*")) for log in LOGS} if logs else {}
+        last = {log: _highest(_listed(path / log)) for log in LOGS} if logs else {}
         try:
             return Root(root, local_root_claim(path), last)
         except DocumentUnreadable as error:
@@ -107,6 +108,14 @@ async def _in_bucket(root: str, reach: Reach, *, logs: bool) -> Root:
         return Root(root, None if data is None else decode(data, where=f"{root}/{DIRECTORY}/{FILE}"), last)
     except DocumentUnreadable as error:
         return Root(root, None, last, error=error, damaged=True)
+
+
+def _listed(directory: Path) -> list[str]:
+    """Empty where there is none. Raises ``OSError`` for one that may not be read: ``glob`` takes it for an empty one."""
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
 
 
 def _highest(names: Iterable[str]) -> int:

@@ -113,6 +113,11 @@ class Job:
         """With none, as the driver of ``token`` has run well; as it is where that driver has failed meanwhile."""
         return self if self.failed == token else replace(self, failures=())
 
+    @property
+    def never_led(self) -> bool:
+        """Whether something was submitted for it, or it was declared to run, and no replica has led it since."""
+        return self.status is Status.RUNNING and self.token == NONE
+
     def over_for(self, run: str) -> bool:
         return isinstance(self.part_of(run), Over)
 

@@ -171,13 +171,15 @@ class ReplicaStore:
                 return
         raise DocumentError("could not be written", where=self.name, remedy="Look at the backend")
 
-    async def job(self) -> str | None:
-        """The job this cluster id is bound to; ``None`` before any replica joined.
+    async def job(self, *, removed: bool = False) -> str | None:
+        """The job this cluster id is bound to; ``None`` before any replica joined. ``removed``: also where the data were removed for good.
 
-        Raises ``IdentityConflict`` where the data have been moved elsewhere or have not arrived.
+        Raises ``IdentityConflict`` where the data have been moved elsewhere, have not arrived, or were removed.
         """
         document = await self._store.read(self.name)
         _here(document, self.name)
+        if not removed:
+            ownership.refuse_removed(document)
         bound = _Bound.of(document)
         return None if bound is None else bound.job
 

@@ -7,33 +7,37 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from understudy.documents.model import Document, DocumentStore
-from understudy.election.records import Buried, Corrupt, Free, Held, Unwritten, lock_state_of
-from understudy.errors import UnderstudyError
+from understudy.documents.model import DocumentStore
+from understudy.election.records import Corrupt, Free, Held, lock_state_of, renewed_at
+from understudy.errors import DocumentEmptied, DocumentUnreadable, UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.components import ENDPOINT
-from understudy.ha.job import ENTRY, Job, Status
+from understudy.ha.job import ENTRY, RESTORE, Job
 from understudy.ha.replicas import Replica, ReplicaStore, lacks_queries, running_queries
 from understudy.ha.requests import Answer, Pause, Request, Result
 from understudy.ha.submissions import Submission
 from understudy.protocol.names import job_document_of, lock_of, replicas_of
-from understudy.protocol.token import NONE
 from understudy.redaction import presentable
 from understudy.supervisor.ended import in_utc
 
 #: The status of a job that no replica has ever led.
 _NOT_BEGUN = "NEW"
+#: That of a job whose document could not be read.
+_UNKNOWN = "UNKNOWN"
+#: Seconds by which clocks of machines may differ without a word about it.
+_CLOCKS_APART = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, else since the last first commit of a
-    leader; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
+    """``commit_age_s``: seconds since the newest commit in any local checkpoint of the job, or since the last one that a leader
+    has noted, once a minute; ``None`` if there is none. ``run`` is the id of the run under way or the last one, empty if none was given; ``run_began``
     and ``run_ended`` in seconds since 1970, ``None`` if not known. ``request``: the one under way. ``answer``: that to the last one.
     ``paused``: standbys do not take over. ``checkpoints``: of each query, the batch that the job's document says was committed; it
     is written once a minute, so the checkpoint may be ahead. ``endpoint``: where the leader serves probes and metrics, as host:port;
     empty where that is not known. ``submission``: what was submitted last, if anything was; ``submission_led``: the number of the one that has
-    led last, 0 for a script that was not submitted.
+    led last, 0 for a script that was not submitted. ``lease_s`` of the lock that is held, and ``renewed_age_s``: seconds since it was renewed, by the
+    clock of its holder; ``None`` where that is not told.
     """
 
     cluster: str
@@ -59,15 +63,18 @@ class ClusterStatus:
     endpoint: str = ""
     submission: Submission | None = None
     submission_led: int = 0
+    lease_s: float | None = None
+    renewed_age_s: float | None = None
 
     @property
     def begun(self) -> bool:
         return self.status != _NOT_BEGUN
 
     def summary(self) -> str:
-        """In one line, for a list of several."""
+        """In one line, for a list of several; one more for each problem."""
         leads = f"{self.leader_name} leads with epoch {self.epoch}" if self.leader else "no replica leads"
-        return f"{self.cluster:<24}{self.job:<24}{self.status:<10}{leads}"
+        line = f"{self.cluster:<24}{self.job:<24}{self.status:<10}{leads}"
+        return "\n".join([line, *(f"problem: {problem}" for problem in self.problems)])
 
     def lines(self, now: float) -> list[str]:
         width = max((len(each.name) for each in self.replicas), default=8) + 2
@@ -76,6 +83,7 @@ class ClusterStatus:
             f"cluster {self.cluster}   job {self.job}   {self.status}{self._run()}",
             *([f"reason  {self.reason}"] if self.reason else []),
             f"leader  {self.leader_name or 'none'}{self._address()}   epoch {self.epoch}   attempt {self.attempt}   transitions {self.transitions}",
+            *self._unrenewed(),
             f"commit  {age}   recent failures {self.failures}",
             *self._submission(now),
             *self._request(now),
@@ -92,6 +100,15 @@ class ClusterStatus:
                 note = f"{lacks}; {note}" if note else lacks
             out.append(f"{each.name:<{width}}{each.pid:<9}{each.role:<9}{when:<34}{each.held:<24}{note}".rstrip())
         return [*out, *self._checkpoints(now), *(f"problem: {problem}" for problem in self.problems)]
+
+    def _unrenewed(self) -> list[str]:
+        """A record stays when its holder dies, and clocks may differ by more than a lease: so this is a hint, and no change of what is shown."""
+        if not self.lease_s or self.renewed_age_s is None or self.renewed_age_s < self.lease_s + _CLOCKS_APART:
+            return []
+        why = "it is dead or cut off, unless clocks differ; understudy doctor watches the lock"
+        return [
+            f"        not renewed for {self.renewed_age_s:.0f} s by its own clock, with a lease of {self.lease_s:g} s: {why}"
+        ]
 
     def _checkpoints(self, now: float) -> list[str]:
         if not self.checkpoints:
@@ -141,50 +158,71 @@ class ClusterStatus:
         return f" at {self.endpoint}" if self.endpoint else ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """As it stands. ``written``: there is one; ``lease`` in seconds and ``renewed`` in seconds since 1970, of one that is held."""
+
+    written: bool = False
+    leader: str | None = None
+    epoch: int = 0
+    transitions: int = 0
+    lease: float | None = None
+    renewed: float | None = None
+
+
+async def _read_lock(lock: DocumentStore, name: str, met: list[UnderstudyError]) -> _Lock:
+    """What cannot be read is added to ``met``."""
+    try:
+        record = await lock.read(name)
+    except UnderstudyError as error:
+        met.append(error)
+        return _Lock()
+    written = record is not None
+    transitions = record.leader.transitions if record is not None and record.leader is not None else 0
+    match lock_state_of(record):
+        case Held(_, epoch, leader, lease):
+            return _Lock(written, leader, epoch, transitions, lease, renewed_at(record))
+        case Free(_, epoch, _):
+            return _Lock(written, None, epoch, transitions)
+        case Corrupt() as corrupt:
+            met.append(DocumentUnreadable(f"the lock cannot be read: {corrupt.cause}", where=name))
+    return _Lock(written, transitions=transitions)
+
+
 async def read_cluster_status(
     documents: DocumentStore, lock: DocumentStore, cluster: str, failures: list[UnderstudyError] | None = None
 ) -> ClusterStatus:
     """Never raises for what cannot be read: that is a problem in the picture, and the rest is shown. ``failures`` gets them too."""
     met: list[UnderstudyError] = [] if failures is None else failures
-    problems: list[str] = []
-    leader: str | None = None
-    epoch, transitions = 0, 0
-    record: Document | None = None
-    try:
-        record = await lock.read(lock_of(cluster))
-        match lock_state_of(record):
-            case Held(_, epoch, leader, _):
-                pass
-            case Free(_, epoch, _):
-                pass
-            case Corrupt() as corrupt:
-                problems.append(f"the lock cannot be read: {corrupt.cause}")
-            case Unwritten() | Buried():
-                pass
-        transitions = record.leader.transitions if record is not None and record.leader is not None else 0
-    except UnderstudyError as error:
-        met.append(error)
+    held = await _read_lock(lock, lock_of(cluster), met)
+    leader = held.leader
     replicas: list[Replica] = []
     job: Job | None = None
     bound: str | None = None
+    status = _UNKNOWN
     try:
         store = ReplicaStore(documents, replicas_of(cluster))
         replicas, bound = await store.read(), await store.job()
         job = await _job(documents, cluster, bound)
+        if job is None and await store.begun():
+            raise DocumentEmptied(
+                "the job's record is gone, and replicas have led it before", where=cluster, remedy=RESTORE
+            )
+        status = _NOT_BEGUN if job is None or job.never_led else job.status.value
     except UnderstudyError as error:
         met.append(error)
     return ClusterStatus(
         cluster=cluster,
         job=job.job if job is not None else bound or "unknown",
-        status=_NOT_BEGUN if job is None or _never_led(job) else job.status.value,
+        status=status,
         leader=leader,
-        epoch=epoch,
+        epoch=held.epoch,
         attempt=job.token.attempt if job is not None else 0,
-        transitions=transitions,
+        transitions=held.transitions,
         commit_age_s=_newest_commit_age(job),
         failures=len(job.failures) if job is not None else 0,
-        replicas=[_as_the_lock_says(each, leader) for each in replicas] if record is not None else replicas,
-        problems=[*problems, *dict.fromkeys(presentable(str(error)) for error in met)],
+        replicas=[_as_the_lock_says(each, leader) for each in replicas] if held.written else replicas,
+        problems=[*dict.fromkeys(presentable(str(error)) for error in met)],
         reason=_reason(job),
         leader_name=leader and _named(leader, replicas),
         run=job.runs.run if job is not None else "",
@@ -197,12 +235,9 @@ async def read_cluster_status(
         endpoint=_endpoint(job, leader, replicas),
         submission=job.submissions.current if job is not None else None,
         submission_led=job.generation.submission if job is not None else 0,
+        lease_s=held.lease,
+        renewed_age_s=None if held.renewed is None else time.time() - held.renewed,
     )
-
-
-def _never_led(job: Job) -> bool:
-    """Something was submitted for it, or it was declared to run, and no replica has led it since."""
-    return job.status is Status.RUNNING and job.token == NONE
 
 
 def _endpoint(job: Job | None, leader: str | None, replicas: list[Replica]) -> str:
@@ -240,8 +275,8 @@ def _newest_commit_age(job: Job | None) -> float | None:
     for root in job.roots if job is not None else ():
         if root.startswith(("/", "file:")):
             newest += _committed_at(Path(root.removeprefix("file:")))
-    if not newest and job is not None and job.committed_at:
-        newest = [job.committed_at]
+    if job is not None and job.committed_at:
+        newest.append(job.committed_at)  # of queries in buckets, and of checkpoints that are no disk's of this machine
     return time.time() - max(newest) if newest else None
 
 

@@ -65,6 +65,11 @@ class DeadlineGuard:
         self._sent_at = sent_at
         self.extend()
 
+    @property
+    def lease_lasts(self) -> bool:
+        """Whether the last confirmed renewal keeps a gate open now: a leader that is cut off can only believe that it leads."""
+        return self.grant is not None and self._instant().boottime_ns < int((self._sent_at + self._timings.renew) * 1e9)
+
     def lost(self, reason: str, *, leads: bool) -> None:
         """Nothing passes any more, and SIGKILL, if the driver could write; ``TerminateAndReap`` makes sure of it."""
         self.grant = None

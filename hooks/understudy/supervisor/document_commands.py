@@ -126,7 +126,8 @@ class DocumentCommands:
         self.claims.components.claimed(job)
         seconds = round(self.clock.now() - began, 4)
         self.log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
-        self.health.granted(job.token.epoch, seconds)
+        begins = job.runs.first == int(job.token)
+        self.health.granted(job.token.epoch, seconds, begins=begins, committed_at=job.committed_at)
         if job.runs.run and job.runs.first == int(job.token):
             self.log.say("run-begins", run_begins(job.runs), epoch=job.token.epoch)
         return AttemptBegun(job.token, command.purpose, job.requests.under_way, job.draining, job.saving)

@@ -153,11 +153,11 @@ class DriverReports:
             case Started(queries, claimed, seconds):
                 self._limit.ends()
                 await self._note_came_up()
-                self._health.phases["start"] = seconds
+                self._health.reached("start", seconds)
                 facts = {"claim_s": round(claimed, 3), "seconds": round(seconds, 3)}
                 self._log.say("started", f"queries that run now: {queries}", epoch=token.epoch, **facts)
             case Committed(root, batch, seconds):
-                self._health.phases["first_commit"] = seconds
+                self._health.reached("first_commit", seconds)
                 told = f"batch {batch} of {root}"
                 self._log.say("first-commit", told, epoch=token.epoch, seconds=round(seconds, 3))
                 await self._note(self._jobs.serving(token, self._clock.wall(), self.checkpoints))
@@ -279,11 +279,11 @@ class DriverReports:
 
     def suspended(self) -> None:
         self.standing = replace(_NOT_REHEARSED, reason=_SUSPENDED)
-        self._health.without_driver = True
+        self._health.suspends()
 
     def resumed(self) -> None:
         self.standing = _NOT_REHEARSED
-        self._health.without_driver = False
+        self._health.resumes()
 
     def standby_ended(self, reason: str) -> None:
         self.standing = replace(_NOT_REHEARSED, reason=f"its script ended: {reason}")

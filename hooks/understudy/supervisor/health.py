@@ -39,7 +39,7 @@ class FenceCounts:
 @dataclass(slots=True)
 class Health:
     """``last_turn`` tells when the elector last decided anything (s of ``clock``), ``last_decision_at`` is the least it may say.
-    ``phases``: the last takeover's, in seconds.
+    ``lease_lasts``: whether the lock was renewed so lately that nothing can have taken it. ``phases``: the last takeover's, in seconds.
 
     ``queries``: how many this replica has rehearsed, ``running`` how many the leader's script runs; 0 where that is not known.
     ``failed``: queries of a leader's script that have ended on an exception and were not started again, with its first line.
@@ -52,6 +52,7 @@ class Health:
     fence: FenceCounts
     live_within: float
     last_turn: Callable[[], float] = lambda: 0.0
+    lease_lasts: Callable[[], bool] = lambda: True
     last_decision_at: float = 0.0
     began_at: float = 0.0
     leads: bool = False
@@ -62,7 +63,10 @@ class Health:
     queries: int = 0
     running: int = 0
     failed: Mapping[str, str] = field(default_factory=dict)
-    rehearsed_at: float = 0.0
+    rehearsed_at: float = 0.0  # s since 1970, as those below
+    stands_by_since: float = 0.0
+    granted_at: float = 0.0
+    committed_before: float = 0.0  # the last time before this lead, or its grant where that says more
     script_since: float = field(default_factory=time.time)  # s since 1970
     settled: bool = False
     driver_since: float | None = None  # s of ``clock``; None while no driver runs
@@ -76,14 +80,34 @@ class Health:
     waits: str = ""
     suspended: bool = False
     paused: bool = False
+    _resumed: bool = False
+    _began_again: bool = False
+    _granted_at: float = 0.0  # s of ``clock``
 
     def __post_init__(self) -> None:
         self.last_decision_at = self.began_at = self.clock.now()
 
-    def granted(self, epoch: int, claim_s: float) -> None:
-        self.leads, self.epoch = True, epoch
-        self.takeovers += 1
-        self.phases = {"claim": claim_s}
+    def granted(self, epoch: int, claim_s: float, *, begins: bool = False, committed_at: float = 0.0) -> None:
+        """The job is claimed under ``epoch``: after a grant, or once more under it, for the next driver or after a higher token.
+
+        A lead that ``begins`` the job's run, or goes on after a resume, takes nothing over from a leader. ``committed_at``: when the job
+        has committed last, s since 1970, as its document has it; 0 for never.
+        """
+        self.epoch = epoch
+        if self.leads:
+            self._began_again = True
+            return
+        begins, self._resumed = begins or self._resumed, False
+        self.leads, self._began_again = True, False
+        self._granted_at, self.granted_at = self.clock.now(), time.time()
+        self.committed_before = self.granted_at if begins or not committed_at else committed_at
+        self.takeovers += not begins
+        self.phases = {} if begins else {"claim": claim_s}
+
+    def reached(self, phase: str, seconds: float) -> None:
+        """A driver that leads has come to ``phase``, ``seconds`` after it was told to. Only what belongs to a takeover is kept."""
+        if self.phases and phase not in self.phases:
+            self.phases[phase] = self.clock.now() - self._granted_at if self._began_again else seconds
 
     def driver_starts(self) -> None:
         """A driver of this replica's is started: what counts from here on is how *it* does."""
@@ -96,12 +120,20 @@ class Health:
     def driver_gone(self, *, by_itself: bool = False) -> None:
         self.driver_since, self.driver_up = None, False
         self.rehearsed = self.settled = False
-        self.held, self.queries, self.failed = "", 0, {}
+        self.how, self.held, self.queries, self.failed = "", "", 0, {}
         self.driver_ended = self.driver_ended or by_itself
 
     def lost(self) -> None:
         self.losses += self.leads
         self.leads = self.rehearsed = False
+        self.stands_by_since = time.time()
+
+    def suspends(self) -> None:
+        self.without_driver = self._resumed = True
+
+    def resumes(self) -> None:
+        self.without_driver = False
+        self.stands_by_since = time.time()
 
     def finished(self, said: str) -> None:
         self.ended, self.leads = said, False
@@ -112,6 +144,23 @@ class Health:
         self.settled = not standing.rehearsed and bool(standing.reason)
         self.driver_up, self.driver_since = True, self.clock.now() if self.driver_since is None else self.driver_since
         self.driver_ended = self.driver_ended and not (self.rehearsed or self.settled)
+
+    @property
+    def rehearsal_age(self) -> float | None:
+        """Seconds since the last rehearsal that worked, or since this replica has stood by; ``None`` where none is due, or none has worked."""
+        if not self.rehearsed_at or self.leads or self.without_driver or self.needs_no_leader:
+            return None
+        return max(0.0, time.time() - max(self.rehearsed_at, self.stands_by_since))
+
+    @property
+    def commit_age(self) -> float | None:
+        """Seconds since the job's last commit; ``None`` where this replica does not lead."""
+        return max(0.0, time.time() - max(self.fence.committed_at, self.committed_before)) if self.leads else None
+
+    @property
+    def needs_no_leader(self) -> bool:
+        """Whether there is nothing to lead: the run has ended, or nothing was submitted yet."""
+        return bool(self.ended or self.waits)
 
     @property
     def lacks(self) -> str:

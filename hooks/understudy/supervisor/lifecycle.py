@@ -204,7 +204,9 @@ def _of_an_attempt(
             over = replace(state, leadership=HandingOver(), driver=None)
             return over, (Say("superseded", reason, {"epoch": epoch}), TerminateAndReap(), FindSuccessor())
         case AttemptTooLate(Job(status=Status.SUSPENDED) as job), Claiming() | Leading():
-            return suspended(state, ReleaseLock(None), warm=job.warm)
+            lost = (NoteLeadershipLost(),) if isinstance(state.leadership, Leading) else ()
+            down, commands = suspended(state, ReleaseLock(None), warm=job.warm)
+            return down, (*lost, *commands)
         case AttemptTooLate(job), Claiming() | Leading():
             return _retire(state, job)
         case GateOpened(), Leading():

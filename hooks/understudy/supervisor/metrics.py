@@ -19,11 +19,18 @@ class ReplicaMetrics(Collector):
         self._health = health
         self._requests = requests
 
-    def collect(self) -> Iterable[Metric]:
+    def _gauges(self) -> dict[str, tuple[str, float]]:
+        """What each means, and its value; those that say nothing now are left out."""
         health = self._health
-        health.fence.look()
         gauges = {
-            "leader": ("1 while this replica leads.", float(health.leads)),
+            "leader": (
+                "1 while this replica leads, and its last renewal is not too old for that.",
+                float(health.leads and health.lease_lasts()),
+            ),
+            "needs_no_leader": (
+                "1 while there is nothing to lead: the run has ended, or nothing was submitted.",
+                float(health.needs_no_leader),
+            ),
             "suspended": ("1 while the job is SUSPENDED, as far as this replica knows.", float(health.suspended)),
             "paused": ("1 while no standby may take over, as far as this replica knows.", float(health.paused)),
             "epoch": ("Epoch of the last grant of this replica.", float(health.epoch)),
@@ -38,17 +45,19 @@ class ReplicaMetrics(Collector):
             ),
             "standby_age_seconds": ("Since this replica's script began.", time.time() - health.script_since),
         }
-        if health.rehearsed_at:
-            gauges["rehearsal_age_seconds"] = (
-                "Since the last rehearsal that worked.",
-                time.time() - health.rehearsed_at,
-            )
-        if health.leads and health.fence.committed_at:
+        if (age := health.rehearsal_age) is not None:
+            gauges["rehearsal_age_seconds"] = ("Since the last rehearsal of this standby that worked.", age)
+        if (age := health.commit_age) is not None:
             gauges["commit_age_seconds"] = (
-                "Since the last batch this driver committed.",
-                time.time() - health.fence.committed_at,
+                "Since the last commit of the job that this replica leads; before the first of a run, or after a resume, since the grant.",
+                age,
             )
-        for name, (text, value) in gauges.items():
+        return gauges
+
+    def collect(self) -> Iterable[Metric]:
+        health = self._health
+        health.fence.look()
+        for name, (text, value) in self._gauges().items():
             yield GaugeMetricFamily(f"understudy_{name}", text, value)
         how = GaugeMetricFamily("understudy_rehearsal_info", "How this standby rehearses.", labels=["how"])
         how.add_metric([health.how or "none"], 1.0)
@@ -62,8 +71,11 @@ class ReplicaMetrics(Collector):
             phases.add_metric([phase], seconds)
         yield phases
         counters = {
-            "takeovers": ("Grants this replica received.", health.takeovers),
-            "losses": ("Times this replica lost the lead.", health.losses),
+            "takeovers": (
+                "Grants this replica received, but for those that begin a run, or go on after a resume.",
+                health.takeovers,
+            ),
+            "losses": ("Leads of this replica that ended, given back or lost.", health.losses),
             "refused_writes": ("Writes the fence refused to this replica's driver.", health.fence.refused),
         }
         for name, (text, count) in counters.items():

@@ -84,8 +84,7 @@ class Supervisor:
         fence_jar: Path,
         log: Log,
     ) -> None:
-        self._settings, self._services, self._host, self._log = settings, services, host, log
-        clock = host.clock
+        self._settings, self._services, self._host, self._log, clock = settings, services, host, log, host.clock
         native, storage = host.native is not None, services.blobs is not None
         self._state = State(Rules(settings.restart, native, storage, settings.timings.renew))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
@@ -108,6 +107,7 @@ class Supervisor:
             FenceCounts(),
             live_within=2 * settings.timings.retry,
             last_turn=lambda: self._elector.last_decision_at,
+            lease_lasts=lambda: self._guard.lease_lasts,
         )
         self._tasks = RootTasks(log)
         self.told_to_stop = asyncio.Event()
