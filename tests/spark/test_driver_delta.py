@@ -34,6 +34,9 @@ CALLS = {
     "clone at timestamp": "table.cloneAtTimestamp('2100-01-01', here + '/cloned', isShallow=True)",
     "replace": "DeltaTable.createOrReplace(spark).location(here + '/there').addColumn('id', 'LONG').execute()",
     "generate": "table.generate('symlink_format_manifest')",
+    "SQL's restore": "spark.sql(f'RESTORE TABLE delta.`{here}/there` TO VERSION AS OF 0')",
+    "SQL's clone": "spark.sql(f'CREATE OR REPLACE TABLE delta.`{here}/cloned` SHALLOW CLONE delta.`{here}/there`')",
+    "SQL's vacuum": "spark.sql(f'VACUUM delta.`{here}/there` RETAIN 1000 HOURS')",
     "convert": "DeltaTable.convertToDelta(spark, 'parquet.`plain`')",
     "create": "DeltaTable.create(spark).location(here + '/made').addColumn('id', 'LONG').execute()",
     "createIfNotExists": "DeltaTable.createIfNotExists(spark).location(here + '/new').addColumn('id', 'LONG').execute()",
@@ -50,6 +53,7 @@ here = str(Path.cwd())
 table = DeltaTable.forPath(spark, "there")
 DeltaTable.createIfNotExists(spark).location(here + "/there").addColumn("id", "LONG").execute()
 print("looked", table.toDF().count(), table.history().count(), DeltaTable.isDeltaTable(spark, "there"), flush=True)
+spark.sql(f"DESCRIBE HISTORY delta.`{{here}}/there`").count()
 def call(name, text):
     try:
         eval(text)

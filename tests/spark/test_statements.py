@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import create_map, lit
 
 from tests.spark.rehearsal_stage import spark_session
-from understudy.driver.statements import has_side_effects
+from understudy.driver.statements import Effect, effect_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark43]
 
@@ -108,6 +109,20 @@ CHANGES = (
     "CREATE FUNCTION IF NOT EXISTS f AS 'a.b'",
 )
 
+WITH_MARKERS = (
+    ("INSERT INTO x SELECT INTERVAL :n DAY", {"n": "3"}),
+    ("INSERT INTO x SELECT CAST(1 AS DECIMAL(:n, 0))", {"n": 3}),
+    ("INSERT INTO x SELECT ? LIMIT ?", [1, 2]),
+    ("INSERT OVERWRITE DIRECTORY :p USING parquet SELECT 1", {"p": "/x"}),
+    ("CREATE TABLE y (a VARCHAR(?)) USING parquet", [5]),
+    ("CREATE TABLE y (a INT) USING parquet LOCATION :p", {"p": "/x"}),
+    ("CREATE TABLE y USING parquet OPTIONS (path = :p) AS SELECT 1", {"p": "/x"}),
+    ("ALTER TABLE x SET LOCATION :p", {"p": "/x"}),
+    ("ALTER TABLE x SET TBLPROPERTIES ('a' = :v)", {"v": "1"}),
+    ("COMMENT ON TABLE x IS :v", {"v": "y"}),
+    ("DROP TABLE IDENTIFIER(:t)", {"t": "x"}),
+)
+
 
 @pytest.fixture(scope="module")
 def spark() -> SparkSession:
@@ -122,49 +137,71 @@ def shop(spark: SparkSession) -> Iterator[None]:
     spark.sql("DROP DATABASE shop CASCADE")
 
 
+def changes(spark: SparkSession, text: str) -> bool:
+    return effect_of(spark, text) is Effect.CHANGES
+
+
 @pytest.mark.parametrize("text", LOOKS)
 def test_what_only_looks_or_is_the_sessions_own_passes(spark: SparkSession, text: str) -> None:
-    assert not has_side_effects(spark, text)
+    queried = text.startswith(("SELECT", "VALUES", "FROM", "WITH"))
+    assert effect_of(spark, text) is (Effect.NONE if queried else Effect.OWN)
 
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_what_changes_something_waits(spark: SparkSession, text: str) -> None:
-    assert has_side_effects(spark, text)
+    assert changes(spark, text)
+
+
+@pytest.mark.parametrize(("text", "arguments"), WITH_MARKERS)
+def test_a_marker_where_only_its_value_can_be_read_hides_no_change(
+    spark: SparkSession, text: str, arguments: dict[str, object] | list[object]
+) -> None:
+    assert effect_of(spark, text, arguments) is Effect.CHANGES
+    assert effect_of(spark, f"EXPLAIN {text}", arguments) is Effect.OWN
+
+
+def test_a_query_with_markers_is_one_and_a_value_that_cannot_be_written_out_may_hide_a_change(
+    spark: SparkSession,
+) -> None:
+    assert effect_of(spark, "SELECT id + INTERVAL :n DAY FROM x", {"n": "3"}) is Effect.NONE
+    assert effect_of(spark, "SELECT ? FROM x LIMIT ?", [create_map(lit("a"), lit(1)), 2]) is Effect.NONE
+    assert effect_of(spark, "INSERT INTO x VALUES (:v)", {"v": object()}) is Effect.CHANGES
+    assert effect_of(spark, "INSERT INTO x NOWHERE :v", {"v": 1}) is Effect.NONE
 
 
 @pytest.mark.usefixtures("shop")
 def test_what_is_made_only_if_it_is_missing_passes_where_it_is_there(spark: SparkSession) -> None:
-    assert not has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS shop")
-    assert not has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.orders (a INT) USING parquet")
-    assert not has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.orders AS SELECT 1")
+    assert not changes(spark, "CREATE DATABASE IF NOT EXISTS shop")
+    assert not changes(spark, "CREATE TABLE IF NOT EXISTS shop.orders (a INT) USING parquet")
+    assert not changes(spark, "CREATE TABLE IF NOT EXISTS shop.orders AS SELECT 1")
     spark.sql("CREATE VIEW shop.large AS SELECT 1 AS a")
-    assert not has_side_effects(spark, "CREATE VIEW IF NOT EXISTS shop.large AS SELECT 2")
-    assert has_side_effects(spark, "CREATE OR REPLACE VIEW shop.large AS SELECT 2")
-    assert has_side_effects(spark, "CREATE DATABASE shop")
-    assert has_side_effects(spark, "CREATE TABLE IF NOT EXISTS shop.more (a INT) USING parquet")
+    assert not changes(spark, "CREATE VIEW IF NOT EXISTS shop.large AS SELECT 2")
+    assert changes(spark, "CREATE OR REPLACE VIEW shop.large AS SELECT 2")
+    assert changes(spark, "CREATE DATABASE shop")
+    assert changes(spark, "CREATE TABLE IF NOT EXISTS shop.more (a INT) USING parquet")
 
 
 def test_a_temporary_view_is_dropped_and_altered_by_its_session_alone(spark: SparkSession) -> None:
     spark.range(1).createOrReplaceTempView("mine")
-    assert not has_side_effects(spark, "ALTER VIEW mine AS SELECT 2")
-    assert not has_side_effects(spark, "DROP VIEW IF EXISTS mine")
-    assert has_side_effects(spark, "DROP VIEW default.mine")
+    assert not changes(spark, "ALTER VIEW mine AS SELECT 2")
+    assert not changes(spark, "DROP VIEW IF EXISTS mine")
+    assert changes(spark, "DROP VIEW default.mine")
     spark.catalog.dropTempView("mine")
-    assert has_side_effects(spark, "DROP VIEW IF EXISTS mine")
+    assert changes(spark, "DROP VIEW IF EXISTS mine")
 
 
 def test_a_database_in_memory_passes_where_another_session_has_made_its_directory(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     warehouse = Path(str(spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
-    assert has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS elsewhere")
-    assert has_side_effects(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}/place'")
-    assert not has_side_effects(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}'")
+    assert changes(spark, "CREATE DATABASE IF NOT EXISTS elsewhere")
+    assert changes(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}/place'")
+    assert not changes(spark, f"CREATE DATABASE IF NOT EXISTS elsewhere LOCATION '{tmp_path}'")
     (warehouse / "elsewhere.db").mkdir(parents=True)
-    assert not has_side_effects(spark, "CREATE DATABASE IF NOT EXISTS Elsewhere")
-    assert has_side_effects(spark, "CREATE DATABASE Elsewhere")
+    assert not changes(spark, "CREATE DATABASE IF NOT EXISTS Elsewhere")
+    assert changes(spark, "CREATE DATABASE Elsewhere")
     (warehouse / "elsewhere.db").rmdir()
 
 
 def test_what_spark_cannot_read_is_left_to_spark(spark: SparkSession) -> None:
-    assert not has_side_effects(spark, "INSERT NOTHING NOWHERE")
+    assert not changes(spark, "INSERT NOTHING NOWHERE")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 from understudy.driver.java import java_class
 from understudy.driver.scala import as_java
@@ -26,6 +29,12 @@ _CHANGES = frozenset(
     "InsertIntoStatement UnresolvedInsert InsertIntoDir MergeIntoTable Call UnresolvedExecuteImmediate".split()
 )
 
+#: Classes of the two jars that the plans of Spark's own parser are in.
+_IN_SPARKS_JARS = (
+    "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan",
+    "org.apache.spark.sql.execution.SparkPlan",
+)
+
 #: A whole statement whose name is an expression, ``IDENTIFIER(…)``: which statement it is, the parser does not tell.
 _UNTOLD = "PlanWithUnresolvedIdentifier"
 
@@ -42,23 +51,67 @@ _IF_NOT_EXISTS = {
 _OF_VIEWS = frozenset(("DropView", "AlterViewAs"))
 
 
-def has_side_effects(session: SparkSession, text: str) -> bool:
-    """Whether a statement changes something others can see. What Spark cannot parse, it reports itself.
+class Effect(Enum):
+    """What a statement does: ``NONE`` for a query, ``OWN`` for a command that looks or changes its session alone, ``CHANGES`` else."""
 
-    Temporary views and variables are the session's own, and ``CREATE … IF NOT EXISTS`` of what exists changes nothing.
+    NONE = "none"
+    OWN = "own"
+    CHANGES = "changes"
+
+
+#: Values of a statement's markers, by name or in order.
+Arguments = Mapping[str, Any] | Sequence[Any] | None
+
+
+def effect_of(session: SparkSession, text: str, arguments: Arguments = None) -> Effect:
+    """Whether a statement changes something others can see. What Spark cannot parse, it reports itself: ``NONE``.
+
+    Temporary views and variables are the session's own, and ``CREATE … IF NOT EXISTS`` of what exists changes nothing. What an extension of
+    the parser makes of a text, and is no command that looks, changes something.
     """
-    jsession: Any = session._jsparkSession  # noqa: SLF001
     try:
-        plan = jsession.sessionState().sqlParser().parsePlan(text)
-    except Exception:  # noqa: BLE001 - Spark's own error is better than ours, and comes next
-        return False
+        plan = _parsed(session, text, arguments)
+    except ParseException:
+        return Effect.NONE
+    except Exception:  # noqa: BLE001 - a marker's value that is no literal, say: Spark's own error comes at the grant, if there is one
+        return Effect.CHANGES if arguments else Effect.NONE
     jvm: Any = session._jvm  # noqa: SLF001
-    command = java_class(jvm, "java.lang.Class").forName(
-        "org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader()
-    )
-    if plan.getClass().getSimpleName() == _UNTOLD:
-        return True
-    return any(_changes(session, node, kind, command) for node, kind in _nodes(session, plan))
+    named = java_class(jvm, "java.lang.Class").forName
+    command = named("org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader())
+    if plan.getClass().getSimpleName() == _UNTOLD or any(
+        _changes(session, node, kind, command) for node, kind in _nodes(session, plan)
+    ):
+        return Effect.CHANGES
+    if command.isInstance(plan) or plan.getClass().getSimpleName().startswith(_LOOKS):
+        return Effect.OWN
+    return Effect.NONE if _is_sparks(plan, named) else Effect.CHANGES
+
+
+def _parsed(session: SparkSession, text: str, arguments: Arguments) -> Any:
+    """The plan, its markers replaced by ``arguments`` as Spark replaces them: some places of a statement have no grammar for a marker."""
+    jsession: Any = session._jsparkSession  # noqa: SLF001
+    parser = jsession.sessionState().sqlParser()
+    if not arguments:
+        return parser.parsePlan(text)
+    jvm: Any = session._jvm  # noqa: SLF001
+    named = isinstance(arguments, Mapping)
+    values = dict(arguments) if isinstance(arguments, Mapping) else {str(at): each for at, each in enumerate(arguments)}
+    columns = {name: jsession.expression(lit(value)._jc) for name, value in values.items()}  # noqa: SLF001
+    literals = jsession.resolveAndValidateParameters(jvm.PythonUtils.toScalaMap(columns))
+    kind = java_class(jvm, f"org.apache.spark.sql.catalyst.parser.{'Named' if named else 'Positional'}ParameterContext")
+    context = kind(literals if named else jvm.PythonUtils.toSeq([literals.apply(name) for name in values]))
+    return parser.parsePlanWithParameters(text, context)
+
+
+def _is_sparks(plan: Any, named: Any) -> bool:
+    """Whether a plan's class is in a jar of Spark's: extensions put theirs into Spark's packages."""
+
+    def jar(kind: Any) -> str:
+        return str(kind.getProtectionDomain().getCodeSource().getLocation())
+
+    loader = plan.getClass().getClassLoader()
+    own = (jar(named(name, False, loader)) for name in _IN_SPARKS_JARS)
+    return jar(plan.getClass()) in own
 
 
 def _nodes(session: SparkSession, plan: Any) -> Iterator[tuple[Any, str]]:

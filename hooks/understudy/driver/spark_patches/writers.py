@@ -13,7 +13,7 @@ from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.spark_patches.reads import waits_for_view
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import CATALOG, SESSION
-from understudy.driver.statements import has_side_effects
+from understudy.driver.statements import Effect, effect_of
 
 #: The modules whose declared targets all write. Of the catalog only what changes it is gated.
 _WRITERS = (
@@ -43,13 +43,18 @@ def gate_batch_writers(patches: PatchRegistry, gate_client: GateClient) -> None:
 def replace_sql(patches: PatchRegistry, gate_client: GateClient, queries: QueryRegistry) -> None:
     def gated(stock: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
         def sql(self: SparkSession, sqlQuery: str, *arguments: Any, **options: Any) -> DataFrame:  # noqa: N803
+            def effect() -> Effect:
+                given = arguments[0] if arguments else options.get("args")
+                return effect_of(self, _written_out(self, sqlQuery, options), given)
+
             if gate_client.rehearsed.here:
-                changes = has_side_effects(self, _written_out(self, sqlQuery, options))
+                # Commands that a query turns out to be once it is planned are looked at there.
+                changes = effect() is not Effect.OWN
                 with gate_client.rehearsed.commands(self, "SparkSession.sql", changes=changes):
                     return stock(self, sqlQuery, *arguments, **options)
             # All statements of a leader pass, so nothing is parsed: that takes milliseconds, for each of a batch's statements.
             passes = gate_client.asked and gate_client.leads
-            if not passes and not has_side_effects(self, _written_out(self, sqlQuery, options)):
+            if not passes and effect() is not Effect.CHANGES:
                 return stock(self, sqlQuery, *arguments, **options)
             with gate_client.user_code():
                 gate_client.check(self)
