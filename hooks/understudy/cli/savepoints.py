@@ -117,6 +117,13 @@ def fork(
         ),
     ] = "",
     from_cluster: Annotated[str, typer.Option(help="Whose savepoint it is.", show_default="the one there is")] = "",
+    job_id: Annotated[
+        str,
+        typer.Option(
+            help="Of the new job, as understudy run will be given it. Without --checkpoints it says where the new job looks.",
+            show_default="the new cluster id, if the first job is called as its cluster",
+        ),
+    ] = "",
     ha_dir: HaDir = None,
     namespace: Namespace = "",
     context: Context = "",
@@ -139,8 +146,11 @@ def fork(
     from understudy.protocol.names import check_id
 
     check_id(cluster_id, "--cluster-id")
+    if job_id:
+        check_id(job_id, "--job-id")
     where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, conf)
-    base = _base(where, cluster_id, checkpoints)
+    if not checkpoints and not where.on_this_machine:
+        raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
 
     async def copy() -> None:
         from understudy.ha import saved_files
@@ -148,11 +158,12 @@ def fork(
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "fork")
             one = _complete(_job(job_of, stores), from_number, stores.cluster)
+            base = checkpoints or _base(where, cluster_id, job_id, first=(stores.cluster, job_of.jobs.job))
             await _refuse_used(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), cluster_id)
             source, target = _store(where, one.place), _store(where, base)
             manifest = await saved_files.read_manifest(source, one, stores.cluster, job_of.jobs.job)
             _refuse_newer_spark(manifest)
-            await saved_files.fork(source, manifest, target)
+            await saved_files.fork(source, manifest, target, lambda name: _store(where, f"{base.rstrip('/')}/{name}"))
             _tell_fork(manifest, base, cluster_id, as_json=as_json)
 
     asyncio.run(copy())
@@ -217,13 +228,17 @@ def _remove_directory(one: Savepoint) -> None:
         ) from None
 
 
-def _base(where: Where, cluster: str, checkpoints: str) -> str:
-    """Where queries of ``cluster`` without a checkpoint location look for theirs, by default. Raises ``SettingsError``."""
-    if checkpoints:
-        return checkpoints
-    if not where.on_this_machine:
-        raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
-    return str((where.ha_dir or default_ha_dir()).absolute() / cluster / "checkpoints" / cluster)
+def _base(where: Where, cluster: str, job: str, *, first: tuple[str, str]) -> str:
+    """Where queries of ``job`` of ``cluster`` without a checkpoint location look for theirs, by default. ``first``: the cluster and the job that the
+    savepoint is of. Raises ``SettingsError`` where that cannot be known.
+    """
+    if not job and first[0] != first[1]:
+        raise SettingsError(
+            f"the job of cluster {first[0]} is called {first[1]}, so the new one may have a name of its own, too, and looks below that",
+            where="--job-id",
+            remedy=f"Give what understudy run will be given, or {cluster} if that is nothing; or name --checkpoints",
+        )
+    return str((where.ha_dir or default_ha_dir()).absolute() / cluster / "checkpoints" / (job or cluster))
 
 
 async def _refuse_used(where: Where, cluster: str) -> None:
@@ -255,8 +270,14 @@ def _refuse_newer_spark(manifest: Manifest) -> None:
 
 
 def _tell_fork(manifest: Manifest, base: str, cluster: str, *, as_json: bool) -> None:
+    from understudy.ha.saved_files import directory_for
+
     made = [
-        {"query": each.query, "checkpoint": f"{base.rstrip('/')}/{each.directory}", "batch": each.batch}
+        {
+            "query": each.query,
+            "checkpoint": f"{base.rstrip('/')}/{directory_for(each, manifest)}",
+            "batch": each.batch,
+        }
         for each in manifest.queries
     ]
     if as_json:
