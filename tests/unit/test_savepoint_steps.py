@@ -202,6 +202,7 @@ def test_a_savepoint_that_failed_leaves_the_job_running_and_is_not_listed_as_com
     [
         ("/srv/ha", "file:///srv/ha"),
         ("file:///srv/a b", "file:///srv/a b"),
+        ("file:/srv/ha", "file:///srv/ha"),
         ("s3://bucket/ha/", "s3a://bucket/ha"),
         ("s3a://bucket", "s3a://bucket"),
     ],

@@ -84,6 +84,7 @@ def dispose(
     where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
 
     async def remove() -> None:
+        from understudy.blobs.local import local_directory
         from understudy.ha import savepoint_changes
         from understudy.ha.saved_files import discard, refuse_another
         from understudy.protocol.token import HIGHEST
@@ -96,8 +97,8 @@ def dispose(
             forget(job)
             if not one.complete:
                 await refuse_another(_store(where, one.place), one)
-            if one.place.startswith("file://"):
-                _remove_directory(one)
+            if (directory := local_directory(one.place)) is not None:
+                _remove_directory(directory)
             else:
                 await discard(_store(where, one.place))
             await job_of.jobs.change(HIGHEST, forget)
@@ -211,13 +212,12 @@ def _store(where: Where, place: str) -> BlobStore:
     return where.blobs(place, "--ha-storage", _FILE)
 
 
-def _remove_directory(one: Savepoint) -> None:
+def _remove_directory(directory: Path) -> None:
     """The manifest first; with files that are no blobs, such as checksums of Hadoop's. Raises ``RequestRefused``."""
     import shutil
 
     from understudy.ha.savepoints import MANIFEST
 
-    directory = Path(one.place.removeprefix("file://"))
     try:
         (directory / MANIFEST).unlink(missing_ok=True)
         if directory.exists():
