@@ -384,6 +384,32 @@ def test_what_is_disposed_of_is_gone_and_only_that(jobs: JobStore, tmp_path: Pat
     assert "has no savepoint" in understudy(tmp_path, "savepoints").stdout
 
 
+@pytest.mark.parametrize("command", [("dispose", "1"), ("fork", "--from", "1", "--cluster-id", "new", "--job-id", "j")])
+def test_a_savepoint_on_a_disk_that_is_not_here_is_not_taken_for_one_that_is_gone(
+    jobs: JobStore, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    before = asyncio.run(read(jobs)).savepoints
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    (tmp_path / "store").mkdir()  # where it is mounted on another machine
+    done = understudy(tmp_path, *command)
+    assert isinstance(done.exception, RequestRefused)
+    assert f"{tmp_path}/store: this machine does not have that HA storage" in str(done.exception)
+    assert f"make the directory {tmp_path}/store/savepoints/c/j here first" in str(done.exception)
+    assert asyncio.run(read(jobs)).savepoints == before
+    assert not (tmp_path / "ha" / "new").exists()
+
+
+@pytest.mark.parametrize("left", ["probe", "savepoints/c/j/"])
+def test_what_is_gone_from_a_disk_that_is_here_is_forgotten(jobs: JobStore, tmp_path: Path, left: str) -> None:
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    place = tmp_path / "store" / left
+    (place if left.endswith("/") else place.parent).mkdir(parents=True)
+    if not left.endswith("/"):
+        place.touch()
+    assert understudy(tmp_path, "dispose", "1").exit_code == 0
+    assert asyncio.run(read(jobs)).savepoints.known == ()
+
+
 def test_what_has_failed_in_the_directory_of_a_complete_one_is_not_disposed_of(jobs: JobStore, tmp_path: Path) -> None:
     failed = replace(asyncio.run(read(jobs)).savepoints.known[0], state=Proof.FAILED)
     later = replace(failed, at=NOW + 1)

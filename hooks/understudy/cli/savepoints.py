@@ -76,8 +76,8 @@ def dispose(
 ) -> None:
     """Remove a savepoint for good: its manifest, its files, and then its number from the list. If it is interrupted, it can be repeated.
 
-    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken, or it has failed and another savepoint
-    is in its directory.
+    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken, another savepoint is in its directory, or
+    this machine does not have the directory's disk.
     """
     import asyncio
 
@@ -93,6 +93,7 @@ def dispose(
             job_of = await JobOf.cluster(stores, "dispose of")
             job = _job(job_of, stores)
             one = _numbered(job, number, stores.cluster)
+            _refuse_unmounted(one, stores.cluster, job.job)
             forget = savepoint_changes.forget(number)
             forget(job)
             if not one.complete:
@@ -139,8 +140,8 @@ def fork(
     would be lost without an error. A file sink of the first job refuses the other one's claim.
 
     Exit codes: 0 the checkpoints are there; 2 there is no such savepoint, or an argument is wrong; 4 the savepoint is torn; 7 a permission is
-    missing; 8 a server does not answer; 10 refused, nothing was changed: the savepoint is not complete, the cluster id has run already, or there
-    is something at the new place.
+    missing; 8 a server does not answer; 10 refused, nothing was changed: the savepoint is not complete, the cluster id has run already, there is
+    something at the new place, or this machine does not have the savepoint's disk.
     """
     import asyncio
 
@@ -159,6 +160,7 @@ def fork(
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "fork")
             one = _complete(_job(job_of, stores), from_number, stores.cluster)
+            _refuse_unmounted(one, stores.cluster, job_of.jobs.job)
             base = checkpoints or _base(where, cluster_id, job_id, first=(stores.cluster, job_of.jobs.job))
             await _refuse_used(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), cluster_id)
             source, target = _store(where, one.place), _store(where, base)
@@ -196,6 +198,16 @@ def _numbered(job: Job, number: int, cluster: str) -> Savepoint:
             f"{one.place} is no place of a savepoint of this job", where="savepoints", remedy="Look at the document"
         )
     return one
+
+
+def _refuse_unmounted(one: Savepoint, cluster: str, job: str) -> None:
+    """Raises ``RequestRefused`` where the place of ``one`` is a directory that this machine cannot see: it would look as if it were gone."""
+    from understudy.blobs.local import local_directory, refuse_unmounted
+    from understudy.ha.savepoints import below, savepoints_of
+
+    storage = local_directory(one.place.removesuffix(f"/{below(cluster, job, one.directory)}") or "/")
+    if storage is not None:
+        refuse_unmounted(storage, savepoints_of(cluster, job))
 
 
 def _complete(job: Job, number: int, cluster: str) -> Savepoint:
