@@ -351,6 +351,9 @@ class TestS3:
         assert told("https://store.example.com:9000") == (True, "https://b.store.example.com:9000")
         assert told("https://store.example.com", path_style=True) == (False, "https://store.example.com")
         assert told("") == (True, None)
+        for endpoint in ("", "https://store.example.com"):
+            dotted = store_config(S3Settings(endpoint), "b.example.com")
+            assert (dotted["virtual_hosted_style_request"], dotted.get("endpoint")) == (False, endpoint or None)
         for address in ("http://127.0.0.1:9000", "http://10.0.0.1", "http://[::1]:9000", "http://minio:9000"):
             assert told(address) == (False, address)
 

@@ -167,6 +167,7 @@ def _of_requests() -> Iterator[Event | Outcome]:
     for request in REQUESTS:
         yield JobChanged(Status.RUNNING, request)
         yield RequestOverdue(request.id)
+        yield RequestOverdue(request.id, copies=True)
         yield CommandDue(RecordSuspended(TOKENS[0], request.id, between_batches=True))
         yield CommandDue(RecordDraining(TOKENS[0], request.id, ROOTS))
         yield CommandDue(AnswerRequest(TOKENS[0], request.id, Result.REFUSED, "no"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run as execute
 from typing import Any
@@ -25,8 +26,10 @@ from understudy.ha.job_store import JobStore
 from understudy.ha.purge import Purge
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.ha.results import JobResult, JobResultStore
+from understudy.ha.savepoints import Proof, Savepoint, Savepoints
 from understudy.ha.services import HighAvailabilityServices
 from understudy.protocol.names import Names
+from understudy.protocol.token import HIGHEST
 
 RESULT = JobResult("c", "j", "1", "FINISHED", "the script ended", 1, 1, 10.0, 20.0)
 NAMES = Names("c", "j")
@@ -148,6 +151,28 @@ def test_savepoints_are_disposed_of_before(home: Path) -> None:
     assert isinstance(told.exception, RequestRefused)
     assert "savepoints/c/j/7/manifest.json" in str(told.exception)
     assert (blobs(home), buried(home)) == (before, [False, False])
+
+
+@pytest.mark.parametrize("storage", [(), ("--ha-storage", "storage")])
+def test_a_savepoint_that_the_record_knows_keeps_it_wherever_its_files_are(
+    home: Path, storage: tuple[str, ...]
+) -> None:
+    jobs = JobStore(documents_of(home), NAMES.job_document, "j", "job.py")
+    one = Savepoint(7, "file:///elsewhere/savepoints/c/j/7", 0.0, Proof.REHEARSED)
+    asyncio.run(jobs.change(HIGHEST, lambda job: replace(job, savepoints=Savepoints((one,)))))
+    words = [str(home / each) if each == "storage" else each for each in storage]
+    told = CliRunner().invoke(app, ["purge", "--cluster-id", "c", "--ha-dir", str(home), "--remove", *words])
+    assert isinstance(told.exception, RequestRefused)
+    assert "the job has savepoint 7, in file:///elsewhere/savepoints/c/j/7" in str(told.exception)
+    assert buried(home) == [False, False]
+
+
+def test_an_ha_storage_that_is_not_mounted_here_is_not_taken_for_an_empty_one(home: Path) -> None:
+    (home / "storage").rename(home / "elsewhere")
+    told = purge(home, "--remove")
+    assert isinstance(told.exception, RequestRefused)
+    assert "this machine does not have that HA storage" in str(told.exception)
+    assert buried(home) == [False, False]
 
 
 def test_bad_input(home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +83,57 @@ def test_what_cannot_be_translated_is_refused_by_its_name(given: dict[str, str],
 def test_secrets_are_not_shown() -> None:
     shown: Any = repr(translate(told(access_key="key", secret_key="secret", session_token="token"), "b"))
     assert not any(each in shown for each in ("key", "secret", "token"))
+
+
+CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+ASKED = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE")
+
+
+@pytest.fixture
+def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of AWS's command line, with a profile ``default``; and nothing else says who we are."""
+    for each in ASKED:
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".aws" / "credentials"
+    file.parent.mkdir()
+    file.write_text("[default]\naws_access_key_id = k\naws_secret_access_key = 100%s\n")
+    return file
+
+
+def test_keys_that_only_a_file_has_are_refused_by_name(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = told(aws_credentials_provider=CHAIN)
+    with pytest.raises(SettingsError) as refused:
+        translate(settings, "b")
+    assert f"DefaultCredentialsProvider takes the keys in {keys}" in str(refused.value)
+    assert "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in str(refused.value)
+    elsewhere = keys.rename(keys.with_name("elsewhere"))
+    translate(settings, "b")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(elsewhere))
+    with pytest.raises(SettingsError, match=str(elsewhere)):
+        translate(settings, "b")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("AWS_ACCESS_KEY_ID", "k"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"), ("AWS_PROFILE", "another")],
+)
+def test_a_file_that_the_chain_does_not_come_to_is_no_reason(
+    keys: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    assert keys.exists()
+    monkeypatch.setenv(variable, value)
+    translate(told(aws_credentials_provider=CHAIN), "b")
+
+
+def test_what_does_not_end_in_a_file_does_not_look_for_one(keys: Path) -> None:
+    assert keys.exists()
+    translate({}, "b")
+    translate(told(aws_credentials_provider="org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"), "b")
+    given = told(aws_credentials_provider=f"{SIMPLE},{CHAIN}", access_key="k", secret_key="s")
+    assert translate(given, "b").key == "k"
+
+
+def test_a_file_that_cannot_be_read_is_none(keys: Path) -> None:
+    keys.write_text("no section\n")
+    translate(told(aws_credentials_provider=CHAIN), "b")

@@ -52,6 +52,8 @@ from understudy.supervisor.state import Leading, State
 
 HOLDING = State(RULES, Leading(GRANT, TOKEN, request=SAVE), 1, 1, TOKEN, taken_up=SAVE.id)
 SAVING = State(RULES, Leading(GRANT, TOKEN, request=SAVE, saves=True), 1, 1, TOKEN, taken_up=SAVE.id)
+COPYING = SAVING.now(Leading(GRANT, TOKEN, request=SAVE, saves=True, copies=True))
+RECORDING = SAVING.now(Leading(GRANT, TOKEN, request=SAVE, saves=True, copies=False))
 STAYS = State(RULES, Leading(GRANT, TOKEN, request=THEN_SUSPEND, saves=True), 1, 1, TOKEN, taken_up=THEN_SUSPEND.id)
 SUSPENDING = STAYS.now(Leading(GRANT, TOKEN, request=THEN_SUSPEND, saves=True, suspends=True))
 AGAIN = State(RULES, Leading(GRANT, TOKEN, request=SAVE, saves=True), None, 1, TOKEN, taken_up=SAVE.id)
@@ -74,7 +76,16 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (SAVING, BoundaryRecorded(7, "file:///s/7"), "Leading", "Say SaveDriver"),
     (SAVING, BoundaryRecorded(None, reason="withdrawn"), "Leading", "Say LetDriverGo"),
     (STANDBY, BoundaryRecorded(7, "file:///s/7"), "Standby", ""),
-    (SAVING, RequestOverdue(SAVE.id), "Leading", ""),
+    # each step has its time, and a storage without an answer has no more
+    (SAVING, RequestOverdue(SAVE.id), "Leading", "Say LetDriverGo AnswerRequest"),
+    (SAVING, RequestOverdue("another"), "Leading", ""),
+    (COPYING, RequestOverdue(SAVE.id), "Leading", ""),
+    (COPYING, RequestOverdue(SAVE.id, copies=True), "Leading", "Say LetDriverGo AnswerRequest"),
+    (COPYING, RequestOverdue("another", copies=True), "Leading", ""),
+    (RECORDING, RequestOverdue(SAVE.id), "Leading", ""),
+    (RECORDING, RequestOverdue(SAVE.id, copies=True), "Leading", ""),
+    (HOLDING, RequestOverdue(SAVE.id, copies=True), "Leading", ""),
+    (SUSPENDING, RequestOverdue(THEN_SUSPEND.id, copies=True), "Leading", ""),
     (SAVING, DriverMessage(1, Held(SAVE.id, "")), "Leading", ""),
     (SAVING, DriverMessage(1, DONE), "Leading", "LetDriverGo RecordSavepoint"),
     (SAVING, DriverMessage(1, FAILED), "Leading", "LetDriverGo RecordSavepoint"),

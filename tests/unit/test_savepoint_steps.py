@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from tests.doubles.blobs import MemoryBlobStore
 from tests.doubles.epochs import nothing_granted
@@ -199,6 +202,7 @@ def test_a_savepoint_that_failed_leaves_the_job_running_and_is_not_listed_as_com
     [
         ("/srv/ha", "file:///srv/ha"),
         ("file:///srv/a b", "file:///srv/a b"),
+        ("file:/srv/ha", "file:///srv/ha"),
         ("s3://bucket/ha/", "s3a://bucket/ha"),
         ("s3a://bucket", "s3a://bucket"),
     ],
@@ -215,12 +219,15 @@ def test_a_relative_directory_is_where_the_supervisor_runs() -> None:
 
 
 class Script:
-    """A driver with queries of these names; ``fails``: the step that goes wrong."""
+    """A driver with queries of these names; ``fails``: the step that goes wrong; ``hangs``: the one that waits for ``answers``."""
 
-    def __init__(self, *names: str, fails: str = "", how: str = "live") -> None:
+    def __init__(self, *names: str, fails: str = "", how: str = "live", hangs: str = "") -> None:
         self.did: list[str] = []
         self.sent: list[Message] = []
-        self._fails, self._how = fails, how
+        self._fails, self._how, self._hangs = fails, how, hangs
+        self.error: Exception = OSError("no space left")
+        self.answers = threading.Event()
+        self.told = queue.Queue[Any]()
         copies = SimpleNamespace(copy=self._copy, verify=self._verify, discard=lambda to, _: self._do("discard", to))
         jvm = SimpleNamespace(**{"dev.understudy.savepoint.CheckpointCopy": copies})
         context = SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
@@ -234,15 +241,22 @@ class Script:
         ]
         registry: Any = SimpleNamespace(queries=lambda: self.queries)
         rehearsals: Any = SimpleNamespace(made=self._made)
-        self.part = DriverSavepoints(registry=registry, rehearsals=rehearsals, send=self.sent.append)
+        self.part = DriverSavepoints(registry=registry, rehearsals=rehearsals, send=self._tell)
+
+    def _tell(self, said: Message) -> None:
+        self.sent.append(said)
+        self.told.put(said)
 
     def _do(self, step: str, what: str) -> None:
-        self.did.append(f"{step} {what.rpartition('/')[2]}")
-        if self.did[-1] == self._fails:
-            raise OSError("no space left")
+        did = f"{step} {what.rpartition('/')[2]}"
+        if did == self._hangs:
+            assert self.answers.wait(30.0)
+        self.did.append(did)
+        if did == self._fails:
+            raise self.error
 
     def _copy(self, root: str, target: str, _conf: None, within: int) -> str:
-        assert within == 30_000
+        assert within in {30_000, 100}
         self._do("copy", target)
         return json.dumps({"batch": -1 if "new" in root else 12, "files": 3, "bytes": 9, "digest": "0f", "within": 2})
 
@@ -257,12 +271,12 @@ class Script:
 
         return SimpleNamespace(round=rehearse, cancel=lambda: None, close=lambda: self._do("close", target))
 
-    def take(self) -> Saved:
+    def take(self, timeout: float = 30.0) -> Saved:
         def copied() -> float:
             self.did.append("go on")
             return 0.5
 
-        self.part.take(Save("s1", 7, "file:///s/7", 30.0, keep=False), copied)
+        self.part.take(Save("s1", 7, "file:///s/7", timeout, keep=False), copied)
         (said,) = self.sent
         assert isinstance(said, Saved)
         return said
@@ -289,8 +303,40 @@ def test_what_goes_wrong_is_named_and_only_what_was_copied_is_removed(fails: str
     said = script.take()
     assert said.problem == "query flights: OSError: no space left"
     assert said.queries == []
-    assert ("discard flights" in script.did) is (fails != "copy flights")
+    assert {"discard flights", "discard other"} <= {*script.did}
+
+
+def test_what_stood_there_before_is_not_removed() -> None:
+    script = Script("flights", "other", fails="copy flights")
+    kind = SimpleNamespace(getName=lambda: "org.apache.hadoop.fs.FileAlreadyExistsException")
+    java = SimpleNamespace(
+        _target_id="o1", _gateway_client=None, getMessage=lambda: "is there already", getClass=lambda: kind
+    )
+    script.error = Py4JJavaError("copy", java)
+    assert script.take().problem == "query flights: is there already"
+    assert "discard flights" not in script.did
     assert "discard other" in script.did
+
+
+@pytest.mark.parametrize("step", ["copy flights", "verify flights"])
+def test_a_storage_without_an_answer_does_not_hold_batches_beyond_the_time(step: str) -> None:
+    script = Script("flights", hangs=step)
+    taking = threading.Thread(target=script.take, args=(0.1,), daemon=True)
+    taking.start()
+    said = script.told.get(timeout=30.0)
+    assert "within 0.1 s, and the storage does not say why" in said.problem
+    assert said.queries == []
+    assert "discard flights" not in script.did, "what is under way would write again"
+    script.answers.set()
+    taking.join(30.0)
+    assert script.did[-1] == "discard flights"
+
+
+def test_that_it_failed_is_told_before_anything_is_removed() -> None:
+    script = Script("flights", fails="copy flights", hangs="discard flights")
+    threading.Thread(target=script.take, daemon=True).start()
+    assert "no space left" in script.told.get(timeout=30.0).problem
+    script.answers.set()
 
 
 def test_what_cannot_be_saved_is_refused() -> None:

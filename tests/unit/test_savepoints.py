@@ -17,7 +17,9 @@ from tests.doubles.blobs import MemoryBlobStore
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.blobs.filesystem import FilesystemBlobStore
+from understudy.blobs.model import BlobStore
 from understudy.cli.main import app
+from understudy.config.timings import Timings
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.errors import DocumentUnreadable, LeadershipLost, RequestRefused, SettingsError
 from understudy.ha import saved_files, savepoint_changes
@@ -30,6 +32,7 @@ from understudy.ha.requests import Action, Request, Result
 from understudy.ha.savepoints import REMEMBERED, Manifest, Proof, Savepoint, Savepoints
 from understudy.protocol.savepoint import SavedQuery
 from understudy.protocol.token import HIGHEST, Token
+from understudy.supervisor.settings import RunSettings
 
 NOW = 1000.0
 LED = Token(1, 1)
@@ -177,10 +180,35 @@ def written() -> tuple[dict[str, bytes], Manifest]:
     return {**stored, "flights.files": listed, "manifest.json": manifest.encode()}, manifest
 
 
+class _Below(MemoryBlobStore):
+    """A directory of another one, with names that are none of a blob, too."""
+
+    def __init__(self, above: MemoryBlobStore, directory: str) -> None:
+        super().__init__(place=f"{above.place}/{directory}")
+        self._above, self._directory = above, directory
+
+    async def read(self, name: str) -> bytes | None:
+        return await self._above.read(f"{self._directory}/{name}")
+
+    async def create(self, name: str, data: bytes) -> bytes:
+        return await self._above.create(f"{self._directory}/{name}", data)
+
+    async def delete(self, name: str) -> None:
+        await self._above.delete(f"{self._directory}/{name}")
+
+    async def names(self, prefix: str) -> list[str]:
+        found = await self._above.names(f"{self._directory}/{prefix}")
+        return [each.removeprefix(f"{self._directory}/") for each in found]
+
+
+def below(target: MemoryBlobStore) -> Callable[[str], BlobStore]:
+    return lambda directory: _Below(target, directory)
+
+
 def test_a_fork_has_every_file_and_another_id() -> None:
     stored, manifest = written()
     target = MemoryBlobStore()
-    asyncio.run(saved_files.fork(MemoryBlobStore(stored), manifest, target))
+    asyncio.run(saved_files.fork(MemoryBlobStore(stored), manifest, target, below(target)))
     assert target.stored.keys() == {name for name in stored if name.startswith("flights/")}
     assert json.loads(target.stored["flights/metadata"])["id"] != "a"
     assert target.stored["flights/state/0/0/13.delta"] == b"rows"
@@ -204,15 +232,15 @@ def test_of_two_forks_to_one_place_the_second_is_refused_and_takes_nothing_from_
     async def script() -> None:
         stored, manifest = written()
         source, target = _Gated(stored), MemoryBlobStore()
-        first = asyncio.create_task(saved_files.fork(source, manifest, target))
+        first = asyncio.create_task(saved_files.fork(source, manifest, target, below(target)))
         await source.begun.wait()
         with pytest.raises(RequestRefused, match="memory:/_fork: another fork is being made there"):
-            await saved_files.fork(MemoryBlobStore(stored), manifest, target)
+            await saved_files.fork(MemoryBlobStore(stored), manifest, target, below(target))
         source.may.set()
         await first
         assert target.stored.keys() == {name for name in stored if name.startswith("flights/")}
         with pytest.raises(RequestRefused, match="memory:/flights: it is not empty"):
-            await saved_files.fork(MemoryBlobStore(stored), manifest, target)
+            await saved_files.fork(MemoryBlobStore(stored), manifest, target, below(target))
         assert target.stored.keys() == {name for name in stored if name.startswith("flights/")}
 
     asyncio.run(script())
@@ -222,7 +250,7 @@ def test_what_is_written_to_the_new_place_meanwhile_is_neither_used_nor_removed(
     async def script() -> None:
         stored, manifest = written()
         source, target = _Gated(stored), MemoryBlobStore()
-        forking = asyncio.create_task(saved_files.fork(source, manifest, target))
+        forking = asyncio.create_task(saved_files.fork(source, manifest, target, below(target)))
         await source.begun.wait()
         target.stored["flights/metadata"] = b"of a query that has started"
         source.may.set()
@@ -247,7 +275,7 @@ def test_of_a_torn_savepoint_nothing_is_forked(name: str, data: bytes | None) ->
     target = MemoryBlobStore()
     damaged = {key: value for key, value in {**stored, name: data}.items() if value is not None}
     with pytest.raises(DocumentUnreadable, match="torn"):
-        asyncio.run(saved_files.fork(MemoryBlobStore(damaged), manifest, target))
+        asyncio.run(saved_files.fork(MemoryBlobStore(damaged), manifest, target, below(target)))
     assert target.stored == {}
 
 
@@ -304,10 +332,10 @@ def test_savepoints_are_listed(jobs: JobStore, tmp_path: Path) -> None:
 
 
 def test_a_fork_is_made_once_and_only_for_a_cluster_that_has_never_run(jobs: JobStore, tmp_path: Path) -> None:
-    fork = ("fork", "--from", "1", "--cluster-id")
+    fork = ("fork", "--from", "1", "--job-id", "other", "--cluster-id")
     done = understudy(tmp_path, *fork, "new")
     assert done.exit_code == 0, done.exception
-    made = tmp_path / "ha" / "new" / "checkpoints" / "new" / "flights"
+    made = tmp_path / "ha" / "new" / "checkpoints" / "other" / "flights"
     assert (made / "offsets" / "12").read_text() == "v1"
     assert "goes on after batch 12" in done.stdout
     assert "not into its sink (parquet /out)" in done.stdout
@@ -317,9 +345,34 @@ def test_a_fork_is_made_once_and_only_for_a_cluster_that_has_never_run(jobs: Job
     used = understudy(tmp_path, *fork, "c", "--from-cluster", "c")
     assert "a job has run under c already" in str(used.exception)
     assert isinstance(understudy(tmp_path, *fork, "Not An Id").exception, SettingsError)
+    assert isinstance(understudy(tmp_path, *fork, "third", "--job-id", "Not An Id").exception, SettingsError)
     missing = understudy(tmp_path, "fork", "--from", "7", "--cluster-id", "third")
     assert isinstance(missing.exception, SettingsError)
     assert "There is 1" in str(missing.exception)
+
+
+def test_a_fork_is_where_the_new_job_looks_for_the_checkpoints_of_its_queries(jobs: JobStore, tmp_path: Path) -> None:
+    at = tmp_path / "store" / "savepoints" / "c" / "j" / "1"
+    manifest = written()[1]
+    named = replace(manifest, queries=[replace(manifest.queries[0], query="my flights/eu")])
+    (at / "manifest.json").write_bytes(named.encode())
+    fork = ("fork", "--from", "1", "--cluster-id", "new")
+    unknown = understudy(tmp_path, *fork)
+    assert isinstance(unknown.exception, SettingsError)
+    assert "--job-id: the job of cluster c is called j" in str(unknown.exception)
+    assert not (tmp_path / "ha" / "new").exists()
+    done = understudy(tmp_path, *fork, "--job-id", "j")
+    assert done.exit_code == 0, done.exception
+    settings = RunSettings(Path(__file__), (), (), "new", "j", tmp_path / "ha", Timings())
+    made = Path(settings.checkpoint_base) / "my flights/eu"
+    assert (made / "offsets" / "12").read_text() == "v1"
+    assert str(made) in done.stdout
+
+
+def test_a_name_that_leads_elsewhere_is_none_of_a_forks_directory() -> None:
+    odd = [replace(query(), query=name) for name in ("../up", "a//b", "same", "same", "", "x")]
+    manifest = replace(MANIFEST, queries=odd)
+    assert [saved_files.directory_for(each, manifest) for each in odd] == [*["flights"] * 5, "x"]
 
 
 def test_what_is_disposed_of_is_gone_and_only_that(jobs: JobStore, tmp_path: Path) -> None:
@@ -329,6 +382,32 @@ def test_what_is_disposed_of_is_gone_and_only_that(jobs: JobStore, tmp_path: Pat
     assert understudy(tmp_path, "dispose", "1").exit_code == 0
     assert sorted(each.name for each in other.parent.iterdir()) == ["2"]
     assert "has no savepoint" in understudy(tmp_path, "savepoints").stdout
+
+
+@pytest.mark.parametrize("command", [("dispose", "1"), ("fork", "--from", "1", "--cluster-id", "new", "--job-id", "j")])
+def test_a_savepoint_on_a_disk_that_is_not_here_is_not_taken_for_one_that_is_gone(
+    jobs: JobStore, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    before = asyncio.run(read(jobs)).savepoints
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    (tmp_path / "store").mkdir()  # where it is mounted on another machine
+    done = understudy(tmp_path, *command)
+    assert isinstance(done.exception, RequestRefused)
+    assert f"{tmp_path}/store: this machine does not have that HA storage" in str(done.exception)
+    assert f"make the directory {tmp_path}/store/savepoints/c/j here first" in str(done.exception)
+    assert asyncio.run(read(jobs)).savepoints == before
+    assert not (tmp_path / "ha" / "new").exists()
+
+
+@pytest.mark.parametrize("left", ["probe", "savepoints/c/j/"])
+def test_what_is_gone_from_a_disk_that_is_here_is_forgotten(jobs: JobStore, tmp_path: Path, left: str) -> None:
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    place = tmp_path / "store" / left
+    (place if left.endswith("/") else place.parent).mkdir(parents=True)
+    if not left.endswith("/"):
+        place.touch()
+    assert understudy(tmp_path, "dispose", "1").exit_code == 0
+    assert asyncio.run(read(jobs)).savepoints.known == ()
 
 
 def test_what_has_failed_in_the_directory_of_a_complete_one_is_not_disposed_of(jobs: JobStore, tmp_path: Path) -> None:
@@ -355,7 +434,7 @@ def test_a_savepoint_of_a_newer_spark_is_not_forked(
     jobs: JobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("understudy.cli.savepoints.version", lambda _: "4.1.0")
-    done = understudy(tmp_path, "fork", "--from", "1", "--cluster-id", "new")
+    done = understudy(tmp_path, "fork", "--from", "1", "--cluster-id", "new", "--job-id", "j")
     assert "was written by Spark 4.2.1, and this is 4.1.0" in str(done.exception)
     assert not (tmp_path / "ha" / "new").exists()
 

@@ -47,7 +47,7 @@ def purge(
 
     Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
     it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever run; 10 the job has not
-    ended, a replica leads, or there are savepoints, and nothing was changed.
+    ended, a replica leads, there are savepoints, or this machine does not have the HA storage's disk; and nothing was changed.
     """
     import asyncio
 
@@ -55,11 +55,15 @@ def purge(
         raise SettingsError("it has to be named", where="--cluster-id", remedy="Give the one whose HA data shall go")
 
     async def purged() -> list[str]:
+        from understudy.blobs.local import local_directory, refuse_unmounted
         from understudy.ha.purge import Purge
+        from understudy.ha.results import ROOT
         from understudy.protocol.names import Names
 
         where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
         async with where.open(lock) as stores:
+            if directory := local_directory(ha_storage) if ha_storage else None:
+                refuse_unmounted(directory, ROOT)
             storage = where.blobs(ha_storage, "--ha-storage") if ha_storage else None
             rehearsed = where.blobs(scratch, "--scratch") if scratch else None
             job = await bound_job(stores, "There is nothing to remove", removed=True)

@@ -76,14 +76,15 @@ def dispose(
 ) -> None:
     """Remove a savepoint for good: its manifest, its files, and then its number from the list. If it is interrupted, it can be repeated.
 
-    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken, or it has failed and another savepoint
-    is in its directory.
+    Exit codes: as those of understudy suspend; 0 it is gone; 2 there is none of that number; 10 it is being taken, another savepoint is in its directory, or
+    this machine does not have the directory's disk.
     """
     import asyncio
 
     where = Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf)
 
     async def remove() -> None:
+        from understudy.blobs.local import local_directory
         from understudy.ha import savepoint_changes
         from understudy.ha.saved_files import discard, refuse_another
         from understudy.protocol.token import HIGHEST
@@ -92,12 +93,13 @@ def dispose(
             job_of = await JobOf.cluster(stores, "dispose of")
             job = _job(job_of, stores)
             one = _numbered(job, number, stores.cluster)
+            _refuse_unmounted(one, stores.cluster, job.job)
             forget = savepoint_changes.forget(number)
             forget(job)
             if not one.complete:
                 await refuse_another(_store(where, one.place), one)
-            if one.place.startswith("file://"):
-                _remove_directory(one)
+            if (directory := local_directory(one.place)) is not None:
+                _remove_directory(directory)
             else:
                 await discard(_store(where, one.place))
             await job_of.jobs.change(HIGHEST, forget)
@@ -117,6 +119,13 @@ def fork(
         ),
     ] = "",
     from_cluster: Annotated[str, typer.Option(help="Whose savepoint it is.", show_default="the one there is")] = "",
+    job_id: Annotated[
+        str,
+        typer.Option(
+            help="Of the new job, as understudy run will be given it. Without --checkpoints it says where the new job looks.",
+            show_default="the new cluster id, if the first job is called as its cluster",
+        ),
+    ] = "",
     ha_dir: HaDir = None,
     namespace: Namespace = "",
     context: Context = "",
@@ -131,16 +140,19 @@ def fork(
     would be lost without an error. A file sink of the first job refuses the other one's claim.
 
     Exit codes: 0 the checkpoints are there; 2 there is no such savepoint, or an argument is wrong; 4 the savepoint is torn; 7 a permission is
-    missing; 8 a server does not answer; 10 refused, nothing was changed: the savepoint is not complete, the cluster id has run already, or there
-    is something at the new place.
+    missing; 8 a server does not answer; 10 refused, nothing was changed: the savepoint is not complete, the cluster id has run already, there is
+    something at the new place, or this machine does not have the savepoint's disk.
     """
     import asyncio
 
     from understudy.protocol.names import check_id
 
     check_id(cluster_id, "--cluster-id")
+    if job_id:
+        check_id(job_id, "--job-id")
     where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, conf)
-    base = _base(where, cluster_id, checkpoints)
+    if not checkpoints and not where.on_this_machine:
+        raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
 
     async def copy() -> None:
         from understudy.ha import saved_files
@@ -148,11 +160,13 @@ def fork(
         async with where.open() as stores:
             job_of = await JobOf.cluster(stores, "fork")
             one = _complete(_job(job_of, stores), from_number, stores.cluster)
+            _refuse_unmounted(one, stores.cluster, job_of.jobs.job)
+            base = checkpoints or _base(where, cluster_id, job_id, first=(stores.cluster, job_of.jobs.job))
             await _refuse_used(Where(ha_dir, cluster_id, namespace, context, ha, ha_address, conf), cluster_id)
             source, target = _store(where, one.place), _store(where, base)
             manifest = await saved_files.read_manifest(source, one, stores.cluster, job_of.jobs.job)
             _refuse_newer_spark(manifest)
-            await saved_files.fork(source, manifest, target)
+            await saved_files.fork(source, manifest, target, lambda name: _store(where, f"{base.rstrip('/')}/{name}"))
             _tell_fork(manifest, base, cluster_id, as_json=as_json)
 
     asyncio.run(copy())
@@ -186,6 +200,16 @@ def _numbered(job: Job, number: int, cluster: str) -> Savepoint:
     return one
 
 
+def _refuse_unmounted(one: Savepoint, cluster: str, job: str) -> None:
+    """Raises ``RequestRefused`` where the place of ``one`` is a directory that this machine cannot see: it would look as if it were gone."""
+    from understudy.blobs.local import local_directory, refuse_unmounted
+    from understudy.ha.savepoints import below, savepoints_of
+
+    storage = local_directory(one.place.removesuffix(f"/{below(cluster, job, one.directory)}") or "/")
+    if storage is not None:
+        refuse_unmounted(storage, savepoints_of(cluster, job))
+
+
 def _complete(job: Job, number: int, cluster: str) -> Savepoint:
     """Raises ``RequestRefused`` unless it is."""
     one = _numbered(job, number, cluster)
@@ -200,13 +224,12 @@ def _store(where: Where, place: str) -> BlobStore:
     return where.blobs(place, "--ha-storage", _FILE)
 
 
-def _remove_directory(one: Savepoint) -> None:
+def _remove_directory(directory: Path) -> None:
     """The manifest first; with files that are no blobs, such as checksums of Hadoop's. Raises ``RequestRefused``."""
     import shutil
 
     from understudy.ha.savepoints import MANIFEST
 
-    directory = Path(one.place.removeprefix("file://"))
     try:
         (directory / MANIFEST).unlink(missing_ok=True)
         if directory.exists():
@@ -217,13 +240,17 @@ def _remove_directory(one: Savepoint) -> None:
         ) from None
 
 
-def _base(where: Where, cluster: str, checkpoints: str) -> str:
-    """Where queries of ``cluster`` without a checkpoint location look for theirs, by default. Raises ``SettingsError``."""
-    if checkpoints:
-        return checkpoints
-    if not where.on_this_machine:
-        raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
-    return str((where.ha_dir or default_ha_dir()).absolute() / cluster / "checkpoints" / cluster)
+def _base(where: Where, cluster: str, job: str, *, first: tuple[str, str]) -> str:
+    """Where queries of ``job`` of ``cluster`` without a checkpoint location look for theirs, by default. ``first``: the cluster and the job that the
+    savepoint is of. Raises ``SettingsError`` where that cannot be known.
+    """
+    if not job and first[0] != first[1]:
+        raise SettingsError(
+            f"the job of cluster {first[0]} is called {first[1]}, so the new one may have a name of its own, too, and looks below that",
+            where="--job-id",
+            remedy=f"Give what understudy run will be given, or {cluster} if that is nothing; or name --checkpoints",
+        )
+    return str((where.ha_dir or default_ha_dir()).absolute() / cluster / "checkpoints" / (job or cluster))
 
 
 async def _refuse_used(where: Where, cluster: str) -> None:
@@ -255,8 +282,14 @@ def _refuse_newer_spark(manifest: Manifest) -> None:
 
 
 def _tell_fork(manifest: Manifest, base: str, cluster: str, *, as_json: bool) -> None:
+    from understudy.ha.saved_files import directory_for
+
     made = [
-        {"query": each.query, "checkpoint": f"{base.rstrip('/')}/{each.directory}", "batch": each.batch}
+        {
+            "query": each.query,
+            "checkpoint": f"{base.rstrip('/')}/{directory_for(each, manifest)}",
+            "batch": each.batch,
+        }
         for each in manifest.queries
     ]
     if as_json:

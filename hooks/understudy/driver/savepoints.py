@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from understudy.driver.error_text import first_line
 from understudy.driver.java import java_class
-from understudy.driver.parallel import call_each
+from understudy.driver.parallel import Background, call_each
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
@@ -26,6 +26,10 @@ from understudy.protocol.savepoint import SavedQuery
 #: Kinds of rehearsal that run a batch on the checkpoint they are given.
 _ON_IT = frozenset({"live", "synthetic"})
 _AT_MOST = 8
+#: Seconds beyond its time for which the JVM may take to say what it has waited for.
+_SAYS = 0.2
+#: What was to be written is there already.
+_STOOD_THERE = "org.apache.hadoop.fs.FileAlreadyExistsException"
 #: What a directory's name may not have: it becomes a part of a blob's.
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -56,7 +60,9 @@ class Savepoints:
         return ""
 
     def take(self, asked: Save, copied: Callable[[], float]) -> None:
-        """Send ``Saved``. Batches are held; ``copied`` is called once they need not be any more, and tells for how long they were."""
+        """Send ``Saved``, after the time for the copies and that for their proof at the latest, whether or not the storage answers. Batches are
+        held; ``copied`` is called once they need not be any more, and tells for how long they were. What has failed is removed after it was told.
+        """
         problem, held, copying = "", 0.0, 0.0
         queries = self._queries()
         named = list(zip(queries, _directories([each.name for each in queries]), strict=True))
@@ -65,21 +71,32 @@ class Savepoints:
 
         def copy(each: tuple[PendingQuery, str]) -> SavedQuery:
             with _naming(each[0]):
-                done = _copy(each[0], asked, each[1])
+                try:
+                    done = _copy(each[0], asked, each[1])
+                except BaseException as error:
+                    if not _stood_there(error):
+                        made.append(each)
+                    raise
             made.append(each)
             return done
 
         began = time.monotonic()
+        work: list[Background[list[SavedQuery]]] = []
         try:
-            saved = call_each(copy, named, at_most=_AT_MOST)
+            work.append(Background(lambda: call_each(copy, named, at_most=_AT_MOST)))
+            saved = _in_time(work[0], asked, "copied")
             copying = time.monotonic() - began
             held = copied()
-            saved = self._prove(asked, queries, saved)
+            work.append(Background(lambda: self._prove(asked, queries, saved)))
+            saved = _in_time(work[1], asked, "proven")
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too; the supervisor decides what follows
             problem = str(error) if isinstance(error, UnderstudyError) else first_line(error)
-            _discard(asked, made)
         spark = queries[0].session.version if queries else ""
         self.send(Saved(asked.request, asked.number, problem, spark, held, copying, [] if problem else saved))
+        if problem:
+            for each in work:
+                each.wait()
+            _discard(asked, made)
 
     def _queries(self) -> list[PendingQuery]:
         return self.registry.queries()
@@ -90,6 +107,7 @@ class Savepoints:
         Digests of files that the store copied by itself are known from here on.
         """
         pairs = list(zip(queries, saved, strict=True))
+        until = time.monotonic() + asked.timeout
 
         def prove(pair: tuple[PendingQuery, SavedQuery]) -> SavedQuery:
             query, copy = pair
@@ -98,14 +116,14 @@ class Savepoints:
             target = f"{asked.place}/{copy.directory}"
             with _naming(query):
                 digest = _copies(query).verify(target, _conf(query), _milliseconds(asked))
-                return replace(copy, digest=str(digest), how=self._rehearse(query, target, asked))
+                return replace(copy, digest=str(digest), how=self._rehearse(query, target, asked, until))
 
         return call_each(prove, pairs, at_most=_AT_MOST)
 
-    def _rehearse(self, query: PendingQuery, target: str, asked: Save) -> str:
-        """How the copy was rehearsed; empty where no rehearsal is to run batches on it. Cancelled after its time."""
+    def _rehearse(self, query: PendingQuery, target: str, asked: Save, until: float) -> str:
+        """How the copy was rehearsed; empty where no rehearsal is to run batches on it. Cancelled at ``until``, by the monotonic clock."""
         rehearsal = self.rehearsals.made(query, target, f"savepoint-{asked.number}/{target.rpartition('/')[2]}")
-        late = threading.Timer(asked.timeout, rehearsal.cancel)
+        late = threading.Timer(max(until - time.monotonic(), 0.0), rehearsal.cancel)
         late.daemon = True
         late.start()
         try:
@@ -114,6 +132,21 @@ class Savepoints:
             late.cancel()
             rehearsal.close()
         return how if how in _ON_IT else ""
+
+
+def _in_time(work: Background[list[SavedQuery]], asked: Save, done: str) -> list[SavedQuery]:
+    """Raises ``EnvironmentProblem`` where it takes longer than was asked for, and what it raises."""
+    try:
+        return work.answer(asked.timeout + _SAYS)
+    except TimeoutError:
+        raise EnvironmentProblem(
+            f"the checkpoints are not {done} within {asked.timeout:g} s, and the storage does not say why",
+            where=asked.place,
+        ) from None
+
+
+def _stood_there(error: BaseException) -> bool:
+    return isinstance(error, Py4JJavaError) and str(error.java_exception.getClass().getName()) == _STOOD_THERE
 
 
 def _directories(names: Sequence[str]) -> list[str]:

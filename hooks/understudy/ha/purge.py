@@ -49,6 +49,13 @@ class Purge:
                 where="purge",
                 remedy="Remove each with understudy dispose: without the job's record it could not be found any more",
             )
+        known = [each for each in job.savepoints_now if each.complete] if job is not None else []
+        if known:
+            raise RequestRefused(
+                f"the job has savepoint {known[0].number}, in {known[0].place}",
+                where="purge",
+                remedy="Remove each with understudy dispose: without the job's record it could not be found any more",
+            )
         if leader := await living_leader(self.lock, self.names.lock):
             raise RequestRefused(f"replica {leader} leads the job", where="purge", remedy="End its replicas first")
 

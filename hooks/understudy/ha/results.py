@@ -26,7 +26,8 @@ from understudy.protocol.token import Token
 _VERSION = 1
 _KIND = "understudy/job-result"
 _DIRTY, _CLEAN = "result_DIRTY.json", "result.json"
-_ROOT = "job-results"
+#: Below the HA storage.
+ROOT = "job-results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def as_job(results: Collection[JobResult]) -> Job:
 
 def results_of_job(names: Names) -> str:
     """Where all results of a job are, as a prefix."""
-    return f"{_ROOT}/{names.cluster}/{names.job}/"
+    return f"{ROOT}/{names.cluster}/{names.job}/"
 
 
 class JobResultStore:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -89,8 +89,16 @@ async def files_of(store: BlobStore, query: SavedQuery) -> list[SavedFile]:
     return [SavedFile(sha256, int(length), file) for sha256, length, file in lines]
 
 
-async def fork(source: BlobStore, manifest: Manifest, target: BlobStore) -> None:
-    """Copy every query of ``manifest``, in ``source``, to a directory of ``target``, under a new id.
+def directory_for(query: SavedQuery, manifest: Manifest) -> str:
+    """Where a fork has ``query``, below the base of the new checkpoints: where a query of that name looks for its own, if that can be a directory there."""
+    name = query.query
+    alone = sum(each.query == name for each in manifest.queries) == 1
+    return name if alone and not {"", ".", ".."} & {*name.split("/")} else query.directory
+
+
+async def fork(source: BlobStore, manifest: Manifest, target: BlobStore, below: Callable[[str], BlobStore]) -> None:
+    """Copy every query of ``manifest``, in ``source``, to a directory of ``target``, under a new id. ``below``: the store that such a directory is, since
+    the name of a query need not be one of a blob.
 
     The files with the ids are last: a query does not start from a directory without. Raises ``RequestRefused`` where something is at the new place
     already, or another fork is being made there; ``DocumentUnreadable`` where a file is not as the savepoint lists it; and ``DocumentError``. What was
@@ -103,36 +111,37 @@ async def fork(source: BlobStore, manifest: Manifest, target: BlobStore) -> None
             where=f"{target.place}/{_CLAIM}",
             remedy="Name another --checkpoints; or, if none is under way, remove what it has left there, and this file",
         )
-    copied: list[str] = []
+    copied: list[tuple[BlobStore, str]] = []
     try:
         # asked under the claim: another fork may have come to its end meanwhile
-        await _refuse_filled(target, manifest)
-        await _copy_queries(source, manifest, target, copied)
+        stores = {each.directory: below(directory_for(each, manifest)) for each in manifest.queries}
+        await _refuse_filled(stores.values())
+        await _copy_queries(source, manifest, stores, copied)
     except BaseException:
-        await _each(target.delete, copied)
+        await _each(lambda each: each[0].delete(each[1]), copied)
         await target.delete(_CLAIM)
         raise
     await target.delete(_CLAIM)
 
 
-async def _refuse_filled(target: BlobStore, manifest: Manifest) -> None:
-    for query in manifest.queries:
-        if await target.names(f"{query.directory}/"):
-            raise RequestRefused(
-                "it is not empty", where=f"{target.place}/{query.directory}", remedy="Name another --checkpoints"
-            )
+async def _refuse_filled(stores: Iterable[BlobStore]) -> None:
+    for store in stores:
+        if await store.names(""):
+            raise RequestRefused("it is not empty", where=store.place, remedy="Name another --checkpoints")
 
 
-async def _copy_queries(source: BlobStore, manifest: Manifest, target: BlobStore, copied: list[str]) -> None:
-    """``copied`` gets the name of each file that is ours, or may be. Raises what ``fork`` does."""
+async def _copy_queries(
+    source: BlobStore, manifest: Manifest, stores: Mapping[str, BlobStore], copied: list[tuple[BlobStore, str]]
+) -> None:
+    """``stores``: by the query's directory. ``copied`` gets each file that is ours, or may be. Raises what ``fork`` does."""
 
-    async def create(name: str, data: bytes) -> None:
-        copied.append(name)
-        if await target.create(name, data) != data:
-            copied.remove(name)
+    async def create(store: BlobStore, name: str, data: bytes) -> None:
+        copied.append((store, name))
+        if await store.create(name, data) != data:
+            copied.remove((store, name))
             raise RequestRefused(
                 "something else was written there meanwhile",
-                where=f"{target.place}/{name}",
+                where=f"{store.place}/{name}",
                 remedy="Name another --checkpoints, where nothing runs",
             )
 
@@ -140,13 +149,12 @@ async def _copy_queries(source: BlobStore, manifest: Manifest, target: BlobStore
         files = [each for each in await files_of(source, query) if each.name != _METADATA]
 
         async def copy(file: SavedFile, directory: str = query.directory) -> None:
-            name = f"{directory}/{file.name}"
-            await create(name, await _read(source, name, file))
+            await create(stores[directory], file.name, await _read(source, f"{directory}/{file.name}", file))
 
         await _each(copy, files)
     for query in manifest.queries:
         if query.batch >= 0:
-            await create(f"{query.directory}/{_METADATA}", json.dumps({"id": str(uuid.uuid4())}).encode())
+            await create(stores[query.directory], _METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
 
 
 async def _read(source: BlobStore, name: str, file: SavedFile) -> bytes:

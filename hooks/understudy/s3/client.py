@@ -113,7 +113,8 @@ class Prefix:
 def store_config(settings: S3Settings, bucket: str) -> S3Config:
     """What obstore is told of ``bucket`` by ``settings``, except for keys."""
     scheme, _, host = settings.endpoint.partition("://")
-    path_style = settings.path_style or _has_no_subdomains(host)
+    # a certificate for all buckets of a host does not cover a name with a dot in it
+    path_style = settings.path_style or "." in bucket or _has_no_subdomains(host)
     found: S3Config = {"virtual_hosted_style_request": not path_style}
     if settings.endpoint:
         # what this client is told is where the bucket is, and not where buckets are

@@ -5,9 +5,13 @@ Read are Spark's own settings (``spark.hadoop.fs.s3a.…`` and those of one buck
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from understudy.errors import SettingsError
 
@@ -47,6 +51,8 @@ _FROM_ENVIRONMENT = frozenset(
         "DefaultAWSCredentialsProviderChain",
     }
 )
+#: The chains among them that S3A ends in a file for.
+_CHAINS = frozenset({"DefaultCredentialsProvider", "DefaultAWSCredentialsProviderChain"})
 _ANONYMOUS = "AnonymousAWSCredentialsProvider"
 
 
@@ -102,7 +108,29 @@ def _with_credentials(found: S3Settings, providers: str, keys: tuple[str, str, s
     key, secret, session = keys
     if key and (not names or _KEYS_IN_SETTINGS & set(names)):
         return replace(found, key=key, secret=secret, session=session)
+    if (chains := _CHAINS & set(names)) and (file := _only_in_file(os.environ)) is not None:
+        raise SettingsError(
+            f"{min(chains)} takes the keys in {file}, which HA storage does not read",
+            where="fs.s3a.aws.credentials.provider",
+            remedy="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; or name SimpleAWSCredentialsProvider, and set fs.s3a.access.key and"
+            " fs.s3a.secret.key",
+        )
     return found
+
+
+def _only_in_file(environment: Mapping[str, str]) -> Path | None:
+    """The file of credentials that AWS's chain comes to: before containers and instances, and after the environment."""
+    if environment.get("AWS_ACCESS_KEY_ID") or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return None
+    path = Path(
+        environment.get("AWS_SHARED_CREDENTIALS_FILE") or Path(environment.get("HOME", "/")) / ".aws/credentials"
+    )
+    profiles = ConfigParser(default_section="", interpolation=None, strict=False)
+    try:
+        profiles.read_string(path.read_text())
+    except (OSError, ValueError, ConfigParserError):
+        return None  # AWS's chain cannot read it either
+    return path if profiles.has_section(environment.get("AWS_PROFILE") or "default") else None
 
 
 def _refused(name: str, value: str, remedy: str) -> SettingsError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from understudy.blobs.local import local_directory
 from understudy.blobs.model import BlobStore
 from understudy.blobs.probe import probe
 from understudy.documents.filesystem import FilesystemDocumentStore
@@ -110,14 +110,14 @@ def ha_storage(
 
     Raises ``SettingsError``: ``url`` is of another kind, or Spark's settings cannot be translated.
     """
-    scheme, slashes, place = url.partition("://")
+    scheme, _, place = url.partition("://")
     store: BlobStore
     if not url:
         return None
-    if not slashes or scheme == "file":
+    if (directory := local_directory(url)) is not None:
         from understudy.blobs.filesystem import FilesystemBlobStore
 
-        store = FilesystemBlobStore(Path(place if slashes else url).absolute(), request_timeout)
+        store = FilesystemBlobStore(directory, request_timeout)
     elif scheme in {"s3a", "s3"} and place.partition("/")[0]:
         from understudy.blobs.s3 import S3BlobStore
         from understudy.s3.settings import translate

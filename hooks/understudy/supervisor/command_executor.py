@@ -88,7 +88,7 @@ from understudy.supervisor.settings import RunSettings
 from understudy.supervisor.standby_schedule import StandbySchedule
 from understudy.supervisor.standby_staleness import StandbyStaleness
 
-#: A driver that holds says at the end of its time whether it does; this long after that it is not waited for any more, in seconds.
+#: A driver says at the end of its time whether it holds, or has saved; this long after that it is not waited for any more, in seconds.
 _ANSWERS = 5.0
 #: A day, in seconds.
 _LONGEST_HOLD = 86_400.0
@@ -342,8 +342,11 @@ class CommandExecutor:
                 self.slot.process.send(LetGo())
             case DrainDriver(request, roots) if self.slot.process is not None:
                 self.slot.process.send(Drain(request, list(roots)))
-            case SaveDriver(request, number, place, timeout, keep) if self.slot.process is not None:
+            case SaveDriver(request, number, place, asked_for, keep) if self.slot.process is not None:
+                timeout = min(asked_for, _LONGEST_HOLD)
                 self.slot.process.send(Save(request, number, place, timeout, keep))
+                late = 2 * timeout + _ANSWERS  # for the copies, and for their proof
+                asyncio.get_running_loop().call_later(late, self.post, RequestOverdue(request, copies=True))
             case _:
                 pass  # there is no driver
 

@@ -106,9 +106,10 @@ class JobChanged:
 
 @dataclass(frozen=True, slots=True)
 class RequestOverdue:
-    """The driver has not answered in time whether it holds."""
+    """The driver has not answered in time whether it holds; ``copies``: whether it has taken a savepoint."""
 
     request: str
+    copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,16 +74,8 @@ def of_requests(
     match given:
         case JobChanged():
             return _job_changed(state, given)
-        case RequestOverdue(request):
-            leads = state.leadership
-            if isinstance(leads, Leading) and leads.request is not None and leads.request.id == request:
-                # while the document is being told, or files are copied, the answer to that decides
-                return (
-                    (state, ())
-                    if leads.suspends or leads.drains or leads.saves
-                    else _failed(state, f"{_BOUNDARY}, and the driver does not say why")
-                )
-            return state, ()
+        case RequestOverdue():
+            return _overdue(state, given)
         case SuspensionRecorded():
             return _suspension_recorded(state, given)
         case DrainingRecorded():
@@ -96,6 +88,21 @@ def of_requests(
             return _replica_looked_for(state, given)
         case _:
             assert_never(given)
+
+
+def _overdue(state: State, given: RequestOverdue) -> Decision:
+    """While the document is being told, the answer to that decides. What else may hold batches has its time, also where no storage answers."""
+    match state.leadership:
+        case Leading(suspends=True) | Leading(drains=True):
+            return state, ()
+        case Leading(request=Request(id=request), saves=False) if request == given.request and not given.copies:
+            return _failed(state, f"{_BOUNDARY}, and the driver does not say why")
+        case Leading(request=Request(id=request), saves=True, copies=None) if request == given.request:
+            return _failed(state, "the savepoint got no number: the documents or HA storage do not answer")
+        case Leading(request=Request(id=request), saves=True, copies=True) if request == given.request and given.copies:
+            return _failed(state, "the driver does not say what has become of the savepoint")
+        case _:
+            return state, ()
 
 
 def _job_changed(state: State, seen: JobChanged) -> Decision:

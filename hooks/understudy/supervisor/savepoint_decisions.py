@@ -35,7 +35,7 @@ def saves_first(state: State, request: Request | None) -> bool:
 
 
 def held_to_save(state: State, leads: Leading, request: str) -> Decision:
-    return state.now(replace(leads, saves=True)), (RecordBoundary(leads.token, request),)
+    return state.now(replace(leads, saves=True, copies=None)), (RecordBoundary(leads.token, request),)
 
 
 def boundary_recorded(state: State, recorded: BoundaryRecorded) -> Decision:
@@ -46,7 +46,8 @@ def boundary_recorded(state: State, recorded: BoundaryRecorded) -> Decision:
                 return state.now(leads.free()), (said, LetDriverGo())
             said = Say("savepoint-begins", f"savepoint {recorded.number} is copied to {recorded.place}")
             keep = asked.then == Action.SUSPEND or asked.action == Action.DRAIN
-            return state, (said, SaveDriver(request, recorded.number, recorded.place, asked.timeout, keep))
+            on = state.now(replace(leads, copies=True))
+            return on, (said, SaveDriver(request, recorded.number, recorded.place, asked.timeout, keep))
         case _:
             return state, ()
 
@@ -61,7 +62,7 @@ def saved(state: State, message: Saved) -> Decision:
             drain = asked.action == Action.DRAIN and not message.problem
             go: tuple[Command, ...] = () if suspend or drain else (LetDriverGo(),)
             record = RecordSavepoint(token, message, suspend, leads.roots if drain else None)
-            return state.now(replace(leads, suspends=suspend, drains=drain)), (*go, record)
+            return state.now(replace(leads, suspends=suspend, drains=drain, copies=False)), (*go, record)
         case _:
             return state, ()  # withdrawn; what was copied counts as failed
 

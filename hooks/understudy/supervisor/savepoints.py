@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from understudy.blobs.local import local_directory
 from understudy.blobs.model import BlobStore
 from understudy.errors import DocumentTooLarge, UnderstudyError
 from understudy.ha import savepoint_changes
@@ -25,10 +25,9 @@ Recorded = SavepointRecorded | SuspensionRecorded | DrainingRecorded
 
 def storage_url(ha_storage: str) -> str:
     """What ``--ha-storage`` names, as Hadoop's file systems call it."""
-    scheme, slashes, place = ha_storage.partition("://")
-    if not slashes or scheme == "file":
-        return f"file://{Path(place if slashes else ha_storage).absolute()}"
-    return f"s3a://{place.rstrip('/')}"
+    if (directory := local_directory(ha_storage)) is not None:
+        return f"file://{directory}"
+    return f"s3a://{ha_storage.partition('://')[2].rstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)

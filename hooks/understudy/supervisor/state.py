@@ -34,8 +34,8 @@ class Leading:
     ``reloaded``: this leader's script was run again already because it had read something that changed meanwhile. ``request``: what was
     asked of the job, while the leader is at it. ``writes``: its gate has been opened, or its driver is about to start again.
     ``suspends``: the document is being told that the job is SUSPENDED, and may say so already. ``drains``: the same of DRAINING, which cannot
-    be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held. ``roots``: the checkpoints that are
-    drained once it is complete.
+    be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held; ``copies``: the
+    driver is at it, ``None`` before the boundary has a number. ``roots``: the checkpoints that are drained once it is complete.
     """
 
     grant: Grant
@@ -46,11 +46,12 @@ class Leading:
     suspends: bool = False
     drains: bool = False
     saves: bool = False
+    copies: bool | None = None
     roots: tuple[str, ...] = ()
 
     def free(self) -> Leading:
         """Without a request, and with nothing under way for one."""
-        return replace(self, request=None, suspends=False, drains=False, saves=False, roots=())
+        return replace(self, request=None, suspends=False, drains=False, saves=False, copies=None, roots=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ public final class CheckpointCopy {
    *     the list, and how many files were copied {@code within} the store
    * @throws FileAlreadyExistsException if something stands at {@code target}
    * @throws IOException if a batch is in flight, a file cannot be copied, or the time is over; what
-   *     was copied is removed then
+   *     was copied stays, for {@link #discard}: batches are held, and a store that has not answered
+   *     may take its time for that, too
    */
   public static String copy(String root, String target, Configuration conf, long withinMillis)
       throws IOException {
@@ -56,18 +57,9 @@ public final class CheckpointCopy {
     if (files.batch() < 0) {
       return described(-1, new FileList(List.of()));
     }
-    try {
-      FileList copied = copy(source, files, goal, to, withinMillis);
-      copied.write(goal, list(to), false);
-      return described(files.batch(), copied);
-    } catch (IOException | RuntimeException e) {
-      try {
-        discard(target, conf);
-      } catch (IOException left) {
-        e.addSuppressed(left);
-      }
-      throw e;
-    }
+    FileList copied = copy(source, files, goal, to, withinMillis);
+    copied.write(goal, list(to), false);
+    return described(files.batch(), copied);
   }
 
   /**

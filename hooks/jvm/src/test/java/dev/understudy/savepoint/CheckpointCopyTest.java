@@ -151,13 +151,14 @@ class CheckpointCopyTest {
   }
 
   @Test
-  void timeThatIsOverLeavesNothing() {
+  void whatTimeThatIsOverLeavesGoesWhenItIsDiscarded() throws IOException {
     IOException e =
         assertThrows(
             IOException.class,
             () -> CheckpointCopy.copy(root.toString(), target.toString(), conf, 0));
 
     assertTrue(e.getMessage().contains("took longer than"), e.getMessage());
+    CheckpointCopy.discard(target.toString(), conf);
     assertFalse(Files.exists(target));
   }
 
