@@ -115,7 +115,7 @@ class TestReplicas:
         other = replica("z", "standby", host="another-machine", pid=ended.pid)
         dead, older = replica("x", "standby", pid=ended.pid), replica("y", "standby", boot="before")
         seen = seen_here([led, other, dead, older])
-        assert (seen.gone, seen.unseen) == ({"x", "y"}, {"z"})
+        assert seen == Seen(frozenset({"x", "y"}), unseen=frozenset({"z"}))
 
     def test_a_standby_that_is_not_seen_from_here_is_taken_at_its_word_and_no_further(self) -> None:
         """Documents in a bucket or in ZooKeeper keep what a dead machine has said for an hour."""
