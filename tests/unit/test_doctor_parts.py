@@ -114,7 +114,15 @@ class TestReplicas:
             ended.wait()
         other = replica("z", "standby", host="another-machine", pid=ended.pid)
         dead, older = replica("x", "standby", pid=ended.pid), replica("y", "standby", boot="before")
-        assert seen_here([led, other, dead, older]).gone == {"x", "y"}
+        seen = seen_here([led, other, dead, older])
+        assert seen == Seen(frozenset({"x", "y"}), unseen=frozenset({"z"}))
+
+    def test_a_standby_that_is_not_seen_from_here_is_taken_at_its_word_and_no_further(self) -> None:
+        """Documents in a bucket or in ZooKeeper keep what a dead machine has said for an hour."""
+        found = self.found(self.LEADER, self.STANDBY, seen=Seen(unseen=frozenset({"b"})))
+        (told,) = (each for each in found if each.text.startswith("b on two says"))
+        assert told.severity is Severity.NOTE
+        assert "whether it lives is not seen from here" in told.text
 
 
 class TestRoots:

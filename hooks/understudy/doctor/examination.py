@@ -179,7 +179,9 @@ class _Case:
     def _seen(self) -> Seen:
         if self.subject.kubernetes is None:
             return seen_here(self.everyone)
-        return Seen() if isinstance(self.pods, DocumentError) else seen_in(self.pods, self.everyone)
+        if isinstance(self.pods, DocumentError):
+            return Seen(unseen=frozenset(each.holder for each in self.everyone))
+        return seen_in(self.pods, self.everyone)
 
     async def roots(self) -> list[Finding]:
         job, subject = self.job, self.subject
@@ -295,7 +297,8 @@ def seen_here(everyone: Sequence[Replica]) -> Seen:
     """By processes of this machine. A proof of life is not asked: asking moves the file of a dead replica."""
     name, boot = socket.gethostname(), boot_id()
     ours = [each for each in everyone if each.host == name]
-    return Seen(frozenset(each.holder for each in ours if each.boot != boot or started_at(each.pid) is None))
+    gone = frozenset(each.holder for each in ours if each.boot != boot or started_at(each.pid) is None)
+    return Seen(gone, unseen=frozenset(each.holder for each in everyone if each.host != name))
 
 
 def bucket_of(submit: Sequence[str], environ: Mapping[str, str]) -> Callable[[str], BlobStore] | None:

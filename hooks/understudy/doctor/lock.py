@@ -19,13 +19,13 @@ from understudy.election.records import (
     LockState,
     Unwritten,
     lock_state_of,
-    renewed_at,
     same_record,
 )
 from understudy.errors import DocumentEmptied, DocumentUnreadable, RequestUnanswered, UnderstudyError
 from understudy.ha.job import Job, Status
 from understudy.ha.replicas import Replica
 from understudy.protocol.token import Token
+from understudy.supervisor.cluster_status import renewed_at
 
 CHECK = "lock"
 

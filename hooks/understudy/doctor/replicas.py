@@ -13,10 +13,13 @@ CHECK = "replicas"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What this machine or the cluster knows of replicas, by holder. ``gone``: their processes or pods are gone. ``nodes``: where pods run."""
+    """What this machine or the cluster knows of replicas, by holder. ``gone``: their processes or pods are gone. ``nodes``: where pods run.
+    ``unseen``: whether they live is not known from here.
+    """
 
     gone: frozenset[str] = frozenset()
     nodes: Mapping[str, str] = field(default_factory=dict)
+    unseen: frozenset[str] = frozenset()
 
 
 def findings(replicas: Sequence[Replica], holder: str | None, seen: Seen, *, led: bool) -> list[Finding]:
@@ -36,7 +39,7 @@ def findings(replicas: Sequence[Replica], holder: str | None, seen: Seen, *, led
     leaders = [each for each in living if each.role == "leader" and each.holder == holder]
     running = running_queries(leaders)
     for each in standbys:
-        found += [*_generation(each, leaders), *_standby(each, running)]
+        found += [*_generation(each, leaders), *_standby(each, running, unseen=each.holder in seen.unseen)]
     if not standbys:
         text = "there is no standby: after the death of the leader the job waits for a new driver"
         found.append(warning(CHECK, text, "Start a second replica"))
@@ -66,13 +69,17 @@ def _generation(standby: Replica, leaders: Sequence[Replica]) -> list[Finding]:
     return []
 
 
-def _standby(standby: Replica, running: int) -> list[Finding]:
+def _standby(standby: Replica, running: int, *, unseen: bool) -> list[Finding]:
     name = standby.name
     if standby.rehearsed:
         if lacks := lacks_queries(standby.queries, running, standby.held):
             remedy = "It takes over all the same, and tries the others only then"
             return [warning(CHECK, f"{name} stands by and has {lacks}", remedy)]
-        return [ok(CHECK, f"{name} stands by and has rehearsed ({standby.how}, {standby.rounds} rounds)")]
+        how = f"{standby.how}, {standby.rounds} rounds"
+        if unseen:
+            text = f"{name} on {standby.host} says that it stands by and has rehearsed ({how}); whether it lives is not seen from here"
+            return [note(CHECK, text, "Run understudy doctor there")]
+        return [ok(CHECK, f"{name} stands by and has rehearsed ({how})")]
     held = f"held at {standby.held}" if standby.held else ""
     if why := "; ".join(each for each in (held, standby.reason) if each):
         remedy = "It takes over all the same, and not as fast (docs/what-runs-where.md)"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
@@ -235,12 +234,3 @@ class Attempt:
     def landed_in(self, document: Document | None) -> bool:
         """Whether ``document`` is the outcome of this very write: nonce *and* whole record are what was sent."""
         return is_own(document, self.content, GRANT)
-
-
-def renewed_at(document: Document | None) -> float | None:
-    """When the lock was renewed as its holder's clock told it, in seconds since 1970; ``None`` where that is not told. For people."""
-    try:
-        told = datetime.fromisoformat("" if document is None or document.leader is None else document.leader.renewed)
-    except ValueError:
-        return None
-    return told.timestamp() if told.tzinfo else None

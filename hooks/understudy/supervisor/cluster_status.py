@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
-from understudy.documents.model import DocumentStore
-from understudy.election.records import Corrupt, Free, Held, lock_state_of, renewed_at
+from understudy.documents.model import Document, DocumentStore
+from understudy.election.records import Corrupt, Free, Held, lock_state_of
 from understudy.errors import DocumentEmptied, DocumentUnreadable, UnderstudyError
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.components import ENDPOINT
@@ -156,6 +157,15 @@ class ClusterStatus:
     def _address(self) -> str:
         """Where the leader's probes are reached."""
         return f" at {self.endpoint}" if self.endpoint else ""
+
+
+def renewed_at(document: Document | None) -> float | None:
+    """When the lock was renewed as its holder's clock told it, in seconds since 1970; ``None`` where that is not told. For people."""
+    try:
+        told = datetime.fromisoformat("" if document is None or document.leader is None else document.leader.renewed)
+    except ValueError:
+        return None
+    return told.timestamp() if told.tzinfo else None
 
 
 @dataclass(frozen=True, slots=True)
