@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,7 @@ class Parts:
             "gate_client": SimpleNamespace(
                 standing=lambda: self.standing, nudge=self.note("nudge"), close_for_good=self.note("close")
             ),
-            "rehearsals": SimpleNamespace(cancel=self.note("cancel"), waited=waited),
+            "rehearsals": SimpleNamespace(cancel=self.note("cancel"), let_go=self.note("let go"), waited=waited),
             "registry": SimpleNamespace(add=self.queries.append, queries=lambda: list(self.queries)),
             "claims": SimpleNamespace(granted=self.note("granted"), reclaim=self.note("reclaim")),
             "launcher": SimpleNamespace(claim_and_start=self.start),
@@ -40,7 +41,8 @@ class Parts:
     def note(self, what: str) -> Any:
         return lambda *_: self.done.append(what)
 
-    def start(self, queries: list[Any]) -> float:
+    def start(self, queries: list[Any], ready: Callable[[], None]) -> float:
+        ready()
         self.done.append(f"start {len(queries)}")
         return 0.25
 
@@ -60,7 +62,7 @@ def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -
     assert [parts.takeover.awaits(query) for query in queries] == [True, True]
     parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
-    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "start 2", "started 2 0.25", "watch"]
+    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "let go", "start 2", "started 2 0.25", "watch"]
 
 
 def test_a_grant_without_queries_starts_nothing() -> None:

@@ -11,7 +11,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -107,6 +107,16 @@ class RehearsedThreads:
                 return stock(*arguments, **options)
 
         return call
+
+    def caching(self, session: Any, what: str, frame: Callable[[], Any]) -> AbstractContextManager[None]:
+        """While ``frame``, of Java, is being cached. In a rehearsal it is let go when that ends."""
+        return self._caching(session, what, frame) if self.here else nullcontext()
+
+    @contextmanager
+    def _caching(self, session: Any, what: str, frame: Callable[[], Any]) -> Iterator[None]:
+        with self.commands(session, what, changes=False):
+            self._calls[threading.get_ident()].writes.caches(frame())
+            yield
 
     @contextmanager
     def commands(self, session: Any, what: str, *, changes: bool = True) -> Iterator[None]:
@@ -209,6 +219,10 @@ class BatchFunctions:
         self._report = report
         self._every = every
         self._functions: weakref.WeakKeyDictionary[DataStreamWriter, RehearsedFunction] = weakref.WeakKeyDictionary()
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._functions)
 
     def declare(self, writer: DataStreamWriter, function: BatchFunction) -> None:
         if self._every or is_rehearsable(function):

@@ -95,7 +95,7 @@ class Takeover:
     def _take_over(self, queries: list[PendingQuery]) -> None:
         began = time.monotonic()
         self.send(Starting(len(queries)))
-        claimed = self.launcher.claim_and_start(queries)
+        claimed = self.launcher.claim_and_start(queries, self.rehearsals.let_go)
         self._settled.set()
         self.send(Started(len(queries), claimed, time.monotonic() - began))
         self.recovery.watch(queries)

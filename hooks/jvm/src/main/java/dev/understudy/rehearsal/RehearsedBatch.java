@@ -21,6 +21,7 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
   private final transient Path scratch;
   private final transient DeltaScratch delta;
   private final transient BooleanSupplier cancelled;
+  private transient volatile RehearsedWrites current;
 
   /**
    * @param function the user's, if it is to be rehearsed; else null
@@ -49,6 +50,7 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
     }
     SparkSession session = (SparkSession) batch.sparkSession();
     RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, cancelled);
+    current = writes;
     if (cancelled.getAsBoolean()) {
       return;
     }
@@ -67,6 +69,14 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
     }
     if (!ran) {
       writes.unredirected(() -> write(batch));
+    }
+  }
+
+  /** The rehearsal was cancelled. */
+  void cancel() {
+    RehearsedWrites writes = current;
+    if (writes != null) {
+      writes.cancel();
     }
   }
 
