@@ -28,7 +28,7 @@ from understudy.protocol.token import Token
 
 
 class Writer:
-    _spark = None
+    _spark = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=None))
 
 
 class Writes:

@@ -33,14 +33,35 @@ class RehearsalAbandoned(BaseException):
 
 @dataclass(slots=True, eq=False)
 class _Rehearsed:
-    """One call of one function in a rehearsal. ``writes`` is the JVM's side. ``abandoned``: at what, in words; empty if it was not."""
+    """One call of one function in a rehearsal. ``writes`` is the JVM's side. ``abandoned``: at what, in words; empty if it was not.
+
+    ``pinned``: all calls of a thread run in one thread of the JVM, so that the JVM can tell whose they are.
+    """
 
     writes: Any
+    pinned: bool
     abandoned: str = ""
 
     def abandon(self, at: str) -> NoReturn:
         self.abandoned = self.abandoned or at
         raise RehearsalAbandoned(at)
+
+    @contextmanager
+    def jobs(self) -> Iterator[None]:
+        """In a thread that is not the function's own: jobs that are started here are cancelled with the rehearsal."""
+        if not self.pinned:
+            yield
+            return
+        try:
+            self.writes.join()
+        except Exception as error:
+            if not self.writes.cancelled():
+                raise
+            raise RehearsalAbandoned("a thread") from error
+        try:
+            yield
+        finally:
+            self.writes.part()
 
 
 class RehearsedThreads:
@@ -85,7 +106,7 @@ class RehearsedThreads:
 
         @functools.wraps(work)
         def carried(*arguments: P.args, **options: P.kwargs) -> T:
-            with self.inside(call):
+            with self.inside(call), call.jobs():
                 return work(*arguments, **options)
 
         return carried
@@ -125,7 +146,7 @@ class RehearsedThreads:
         Not ``changes``: they run as they are.
         """
         call = self._calls[threading.get_ident()]
-        if not _pinned(session):
+        if not call.pinned:
             call.abandon(f"{what}, because PYSPARK_PIN_THREAD is false")
         if call.writes.over():
             call.abandon(what)
@@ -143,7 +164,6 @@ class RehearsedThreads:
 
 
 def _pinned(session: Any) -> bool:
-    """Whether this thread's calls all run in one thread of the JVM, so that the JVM can tell whose commands they are."""
     from py4j.clientserver import ClientServer
 
     return isinstance(session.sparkContext._gateway, ClientServer)  # noqa: SLF001
@@ -162,7 +182,8 @@ class RehearsedFunction:
         threads: RehearsedThreads,
         report: Callable[[str], None],
     ) -> None:
-        self._function = ForeachBatchFunction(writer._spark, function)  # noqa: SLF001
+        self._session = writer._spark  # noqa: SLF001
+        self._function = ForeachBatchFunction(self._session, function)
         self._name = getattr(function, "__qualname__", str(function))
         self._threads = threads
         self._report = report
@@ -175,7 +196,7 @@ class RehearsedFunction:
         if self._failed or not self._running.acquire(blocking=False):
             return False  # what a pause has broken off may be under way
         try:
-            return self._called(_Rehearsed(writes), frame, number)
+            return self._called(_Rehearsed(writes, _pinned(self._session)), frame, number)
         finally:
             self._running.release()
 

@@ -53,6 +53,7 @@ public final class Rehearsal {
   private final RehearsalMode mode;
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
+  private final RehearsedJobs jobs;
   private BatchFunction function;
   private Rehearsal before;
   private WarmState state;
@@ -80,6 +81,7 @@ public final class Rehearsal {
     this.path = path;
     this.plan = data.queryExecution().analyzed();
     this.userSession = data.sparkSession();
+    this.jobs = new RehearsedJobs(userSession.sparkContext(), name);
     this.sqlConf = sqlConf;
     this.checkpointRoot = checkpointRoot;
     this.scratch = scratch;
@@ -227,6 +229,7 @@ public final class Rehearsal {
     if (called != null) {
       called.cancel();
     }
+    jobs.cancel();
     if (before != null) {
       before.cancel();
     }
@@ -349,7 +352,7 @@ public final class Rehearsal {
       Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
       BatchFunction called = past == null || rewritten.generated() ? null : function;
       RehearsedBatch batches =
-          new RehearsedBatch(called, userSession, mine, delta, () -> cancelled);
+          new RehearsedBatch(called, userSession, mine, delta, jobs, () -> cancelled);
       this.batches = batches;
       DataStreamWriter<Row> writer =
           Sinks.writer(user, path, data, name, overlay.root(), mine, delta, batches);

@@ -20,6 +20,7 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
   private final transient SparkSession script;
   private final transient Path scratch;
   private final transient DeltaScratch delta;
+  private final transient RehearsedJobs jobs;
   private final transient BooleanSupplier cancelled;
   private transient volatile RehearsedWrites current;
 
@@ -27,6 +28,7 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
    * @param function the user's, if it is to be rehearsed; else null
    * @param script the script's session
    * @param scratch of this round
+   * @param jobs that functions start in this query's rehearsals
    * @param cancelled whether the rehearsal was
    */
   RehearsedBatch(
@@ -34,11 +36,13 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
       SparkSession script,
       Path scratch,
       DeltaScratch delta,
+      RehearsedJobs jobs,
       BooleanSupplier cancelled) {
     this.function = function;
     this.script = script;
     this.scratch = scratch;
     this.delta = delta;
+    this.jobs = jobs;
     this.cancelled = cancelled;
   }
 
@@ -49,18 +53,20 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
       return;
     }
     SparkSession session = (SparkSession) batch.sparkSession();
-    RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, cancelled);
+    RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, jobs, cancelled);
     current = writes;
     if (cancelled.getAsBoolean()) {
       return;
     }
     boolean ran;
+    jobs.enter();
     writes.enter(script, false); // also for what passes none of Python's writers
     try {
       ran = function.call(batch, number, writes);
     } finally {
       writes.leave();
       writes.end();
+      jobs.leave();
       // what the function has cached of it, and not let go because it was ended
       session
           .sharedState()

@@ -75,6 +75,7 @@ public final class RehearsedWrites {
   private final Path scratch;
   private final DeltaScratch delta;
   private final BooleanSupplier cancelled;
+  private final RehearsedJobs jobs;
   private final RehearsedCache cached;
   private volatile String refused = "";
   private volatile boolean ended;
@@ -85,10 +86,15 @@ public final class RehearsedWrites {
    * @param scratch of this round
    */
   RehearsedWrites(
-      SparkSession session, Path scratch, DeltaScratch delta, BooleanSupplier cancelled) {
+      SparkSession session,
+      Path scratch,
+      DeltaScratch delta,
+      RehearsedJobs jobs,
+      BooleanSupplier cancelled) {
     this.session = session;
     this.scratch = scratch;
     this.delta = delta;
+    this.jobs = jobs;
     this.cancelled = cancelled;
     this.cached = new RehearsedCache(session.sharedState().cacheManager());
     add(new Strategy(this), session);
@@ -125,6 +131,24 @@ public final class RehearsedWrites {
    */
   public void caches(Dataset<?> rows) {
     FRAMES.get().element().cached().add(rows);
+  }
+
+  /**
+   * From now on, until {@link #part}, this thread's jobs are this function's, and are cancelled
+   * with its rehearsal.
+   *
+   * @throws IllegalStateException if that was cancelled
+   */
+  public void join() {
+    jobs.enter();
+    if (cancelled()) { // looked at after it is entered: what cancels looks the other way round
+      jobs.leave();
+      throw new IllegalStateException("the rehearsal of this function was cancelled");
+    }
+  }
+
+  public void part() {
+    jobs.leave();
   }
 
   /** Whether no more of the function is rehearsed: it has returned, or was cancelled or refused. */
