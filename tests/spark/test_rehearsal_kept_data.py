@@ -92,3 +92,36 @@ def test_a_batch_never_finds_what_a_rehearsal_has_cached(tmp_path: Path) -> None
     found = {name: [line for line in noted(tmp_path / name) if line.startswith("1 False")] for name in CACHING}
     assert found == {name: ["1 False [2]"] for name in CACHING}
     assert noted(tmp_path / "entries") == ["2 True"], "what the script has cached, and the statement of the real batch"
+
+
+CHECKPOINTS = """
+spark.sparkContext.setCheckpointDir("kept")
+
+@understudy.rehearsable
+def checkpointed(batch, number):
+    frame = batch.checkpoint()
+    later = batch.select("k").checkpoint(eager=False)
+    rdd = batch.rdd.map(tuple)
+    rdd.checkpoint()
+    note("counted", frame.count(), later.count(), rdd.count(), understudy.current().rehearsing)
+
+start("checkpointed", checkpointed)
+spark.streams.awaitAnyTermination()
+"""
+
+
+def test_a_rehearsal_leaves_nothing_in_the_checkpoint_directory(tmp_path: Path) -> None:
+    feed(tmp_path, "1")
+    with Rig(tmp_path, HEADER + CHECKPOINTS) as leader:
+        leader.lead()
+        committed(leader, 0, "checkpointed")
+    kept = sorted((tmp_path / "kept").rglob("part-*"))
+    assert kept, "a leader checkpoints"
+    with Rig(tmp_path, HEADER + CHECKPOINTS, rehearse="live", every=0.1) as standby:
+        rounds(standby, 3)
+        assert sorted((tmp_path / "kept").rglob("part-*")) == kept
+        feed(tmp_path, "2")
+        standby.lead(epoch=2)
+        committed(standby, 1, "checkpointed")
+    assert len(list((tmp_path / "kept").rglob("part-*"))) > len(kept)
+    assert set(noted(tmp_path / "counted")) == {"2 2 2 False", "2 2 2 True"}

@@ -28,6 +28,8 @@ MLLIB = tuple(f"pyspark.mllib.{name}" for name in ("util", "classification", "cl
 #: Readers whose frames are remembered.
 READS = ("load", "parquet", "csv", "json", "orc", "text", "xml")
 
+RDD_CHECKPOINT = "pyspark.core.rdd:RDD.checkpoint"
+
 #: What caches a frame.
 CACHES = ("cache", "persist")
 
@@ -145,6 +147,13 @@ _REHEARSED = (
     Patch(f"{CATALOG}.cacheTable", "What a rehearsed foreachBatch function caches is let go when its rehearsal ends."),
 )
 
+_REHEARSED_CHECKPOINTS = tuple(
+    Patch(
+        target, "A rehearsed foreachBatch function leaves nothing in a checkpoint directory: it is a local checkpoint."
+    )
+    for target in (f"{FRAME}.checkpoint", RDD_CHECKPOINT)
+)
+
 _ACCUMULATORS = (
     Patch("pyspark.accumulators:UpdateRequestHandler.handle", "Marks the thread that receives what tasks report."),
     Patch(
@@ -201,4 +210,13 @@ _PYTHON = (
     ),
 )
 
-PATCHES: tuple[Patch, ...] = (*_STREAMING, *_SESSIONS, *_WRITERS, *_REHEARSED, *_ACCUMULATORS, *_DELTA_TABLES, *_PYTHON)
+PATCHES: tuple[Patch, ...] = (
+    *_STREAMING,
+    *_SESSIONS,
+    *_WRITERS,
+    *_REHEARSED,
+    *_REHEARSED_CHECKPOINTS,
+    *_ACCUMULATORS,
+    *_DELTA_TABLES,
+    *_PYTHON,
+)
