@@ -2,8 +2,10 @@ package dev.understudy.rehearsal;
 
 import java.io.IOException;
 import java.util.function.BooleanSupplier;
+import java.util.stream.IntStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.java.function.VoidFunction2;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.SparkSession;
@@ -13,7 +15,8 @@ import org.apache.spark.sql.classic.SparkSession;
  *
  * <p>The user's function may do anything, so it is called only where the user says so, with its
  * writes redirected. Without it, and where it does not come to its end, the batch is written to
- * scratch as parquet, and merged where the session has Delta.
+ * scratch as parquet, and merged where the session has Delta. Rows that parquet does not hold are
+ * computed and dropped.
  */
 final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
   private final transient BatchFunction function;
@@ -88,7 +91,19 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
 
   private void write(Dataset<Row> batch) throws IOException {
     String target = new Path(scratch, "batches").toString();
-    batch.write().mode("append").parquet(target);
+    try {
+      // A frame may have two columns of one name; files may not.
+      String[] names =
+          IntStream.range(0, batch.columns().length).mapToObj(i -> "c" + i).toArray(String[]::new);
+      batch.toDF(names).write().mode("append").parquet(target);
+    } catch (Exception e) { // Spark's own, checked ones among them, which Scala does not declare
+      if (!(e instanceof AnalysisException)) {
+        throw e;
+      }
+      // A type that parquet does not hold. Of intervals, the sink named noop holds none, either.
+      ((org.apache.spark.sql.classic.Dataset<Row>) batch).queryExecution().toRdd().count();
+      return;
+    }
     // not the batch: it would be computed again
     delta.merge(batch.sparkSession().read().parquet(target));
   }
