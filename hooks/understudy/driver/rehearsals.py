@@ -240,8 +240,9 @@ class Rehearsals:
                 number,
                 result.seconds,
                 result.reason,
-                self.inputs.changed(),
+                self.functions.withheld or self.inputs.changed(),
                 result.rehearsed,
+                calls_functions=not self.functions.withheld,
             )
         )
 

@@ -20,6 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.utils import ForeachBatchFunction
 
 from understudy.driver.error_text import first_line
+from understudy.driver.handed_over import HandedOver
 from understudy.leadership import is_rehearsable
 
 P = ParamSpec("P")
@@ -65,9 +66,13 @@ class _Rehearsed:
 
 
 class RehearsedThreads:
-    """Which threads run a function of the user's in a rehearsal: the one that calls it, and those that it starts."""
+    """Which threads run a function of the user's in a rehearsal: the one that calls it, and those that it starts.
 
-    def __init__(self) -> None:
+    ``handed_over``: what is known of the script's other threads.
+    """
+
+    def __init__(self, handed_over: HandedOver | None = None) -> None:
+        self.handed_over = handed_over or HandedOver()
         self._calls: dict[int, _Rehearsed] = {}
 
     @property
@@ -193,7 +198,7 @@ class RehearsedFunction:
 
     def call(self, frame: Any, number: int, writes: Any) -> bool:
         """Called by the JVM. Raises nothing: what the user's function does must not harm the standby."""
-        if self._failed or not self._running.acquire(blocking=False):
+        if self._failed or self._threads.handed_over.reason or not self._running.acquire(blocking=False):
             return False  # what a pause has broken off may be under way
         try:
             return self._called(_Rehearsed(writes, _pinned(self._session)), frame, number)
@@ -201,6 +206,7 @@ class RehearsedFunction:
             self._running.release()
 
     def _called(self, call: _Rehearsed, frame: Any, number: int) -> bool:
+        self._threads.handed_over.called = True
         try:
             with self._threads.inside(call):
                 self._function.call(frame, number)
@@ -233,20 +239,31 @@ class RehearsedFunction:
 
 
 class BatchFunctions:
-    """The functions of ``foreachBatch`` that may be rehearsed, by their writers. ``every``: all of them, as ``--rehearse-user-code`` says."""
+    """The functions of ``foreachBatch`` that may be rehearsed, by their writers. ``every``: all of them, as ``--rehearse-user-code`` says.
 
-    def __init__(self, threads: RehearsedThreads, report: Callable[[str], None], *, every: bool) -> None:
+    ``calls``: whether any may be.
+    """
+
+    def __init__(
+        self, threads: RehearsedThreads, report: Callable[[str], None], *, every: bool, calls: bool = True
+    ) -> None:
         self._threads = threads
         self._report = report
         self._every = every
+        self._calls = calls
         self._functions: weakref.WeakKeyDictionary[DataStreamWriter, RehearsedFunction] = weakref.WeakKeyDictionary()
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._functions)
 
+    @property
+    def withheld(self) -> str:
+        """Why none is called any more, and the script has to run again from the top; empty if that is not so."""
+        return self._threads.handed_over.reason
+
     def declare(self, writer: DataStreamWriter, function: BatchFunction) -> None:
-        if self._every or is_rehearsable(function):
+        if self._calls and (self._every or is_rehearsable(function)):
             self._functions[writer] = RehearsedFunction(function, writer, self._threads, self._report)
         else:
             self._functions.pop(writer, None)
