@@ -74,7 +74,8 @@ def rehearsable(function: Callable[P, T]) -> Callable[P, T]:
 
     Its Spark writers are redirected then, and :attr:`Leadership.rehearsing` is true. *Not* guaranteed: anything about effects
     without Spark. Requests, files that Python writes and connections that it opens by itself happen in rehearsals, too, unless the
-    function asks. Elsewhere the mark changes nothing.
+    function asks. So does what it gives to any thread made before, as through a queue: that thread is no part of the rehearsal, and
+    writes at the grant what it got in one, unless it tried to before. Elsewhere the mark changes nothing.
     """
 
     @functools.wraps(function)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.spark.rehearsal_stage import (
@@ -88,6 +88,27 @@ def test_the_last_batch_runs_again_whatever_keeps_its_state(stage: Stage, query:
     assert {one["how"] for one in played} == {"live"}
     assert all(one["rows"] >= 40 for one in played)
     assert contents(stage.checkpoint, stage.sink) == before
+
+
+def twice_the_name(rows: DataFrame) -> DataFrame:
+    return rows.select("k", "v", F.col("v").alias("K"))
+
+
+def of_a_type_without_files(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("nothing", F.lit(None)).withColumn("age", F.expr("make_interval(1)"))
+
+
+@pytest.mark.parametrize("query", [twice_the_name, of_a_type_without_files])
+def test_a_batch_that_no_file_holds_runs_again(stage: Stage, query: Query) -> None:
+    stage.feed(2)
+    writer = query(stage.rows()).writeStream.option("checkpointLocation", str(stage.checkpoint))
+    writer = writer.foreachBatch(lambda batch, number: None)
+    stage.lead(writer)
+
+    with stage.rehearsal(writer) as rehearsal:
+        played = [play(rehearsal) for _ in range(2)]
+
+    assert [(one["how"], one["rows"]) for one in played] == [("live", 40)] * 2
 
 
 def test_only_the_leaders_batch_is_run_however_much_input_waits(stage: Stage) -> None:

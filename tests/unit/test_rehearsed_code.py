@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,9 +18,11 @@ import understudy
 from understudy.clock import instant
 from understudy.driver.driver_leadership import DriverLeadership
 from understudy.driver.gate_client import GateClient
+from understudy.driver.handed_over import HandedOver
 from understudy.driver.query_registry import QueryRegistry
-from understudy.driver.rehearsed_code import BatchFunctions, RehearsalAbandoned, RehearsedFunction
+from understudy.driver.rehearsed_code import BatchFunctions, RehearsalAbandoned, RehearsedFunction, RehearsedThreads
 from understudy.driver.spark_patches import threads
+from understudy.errors import LeadershipLost
 from understudy.fencing.activity import Activity
 from understudy.fencing.gate import GateWriter
 from understudy.leadership import is_rehearsable
@@ -28,7 +31,7 @@ from understudy.protocol.token import Token
 
 
 class Writer:
-    _spark = None
+    _spark = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=None))
 
 
 class Writes:
@@ -73,6 +76,9 @@ def test_only_what_is_marked_or_asked_for_is_rehearsed(gate_client: GateClient) 
         functions = BatchFunctions(gate_client.rehearsed, print, every=every)
         functions.declare(writer, function)  # type: ignore[arg-type]
         assert (functions.of(writer) is not None) is expected  # type: ignore[arg-type]
+    functions = BatchFunctions(gate_client.rehearsed, print, every=True, calls=False)
+    functions.declare(writer, marked)  # type: ignore[arg-type]
+    assert not functions, "none is, once the script turned out to have one that must not be"
     functions = BatchFunctions(gate_client.rehearsed, print, every=False)
     functions.declare(writer, marked)  # type: ignore[arg-type]
     functions.declare(writer, plain)  # type: ignore[arg-type]
@@ -255,3 +261,76 @@ def test_a_pools_thread_that_began_in_a_rehearsal_belongs_to_no_rehearsal(
 
 def test_an_abandoned_rehearsal_is_no_exception_that_a_script_may_swallow() -> None:
     assert not issubclass(RehearsalAbandoned, Exception)
+
+
+class TestAThreadThatWasThereBefore:
+    """It may hold what a rehearsed function gave it: through a queue, of which the gate knows nothing."""
+
+    @pytest.fixture
+    def writer(self, tmp_path: Path) -> GateWriter:
+        Activity(tmp_path / "gate.activity", create=True)
+        made = GateWriter(tmp_path / "gate")
+        made.publish(View(State.STANDBY, Token(0, 0)))
+        return made
+
+    @pytest.fixture
+    def said(self) -> list[str]:
+        return []
+
+    @pytest.fixture
+    def standby(self, tmp_path: Path, writer: GateWriter, said: list[str]) -> GateClient:
+        handed_over = HandedOver(lambda _: said.append("advice"), lambda _: said.append("restart"))
+        rehearsed = RehearsedThreads(handed_over)
+        return GateClient(tmp_path / "gate", tmp_path / "job.py", lambda _: None, rehearsed=rehearsed)
+
+    @staticmethod
+    def grant(writer: GateWriter) -> None:
+        writer.publish(View(State.OPEN, Token(1, 1), *[instant().plus(3600.0)] * 3))
+
+    def writes(self, standby: GateClient, done: list[str]) -> threading.Thread:
+        def write() -> None:
+            with suppress(LeadershipLost), standby.user_code():
+                done.append("written")
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        while not standby.held and thread.is_alive():
+            time.sleep(0.001)
+        return thread
+
+    def test_never_writes_what_it_first_tried_to_after_a_rehearsal(
+        self, standby: GateClient, writer: GateWriter, said: list[str]
+    ) -> None:
+        done: list[str] = []
+        assert rehearse(standby, lambda *_: None) == (True, [])
+        thread = self.writes(standby, done)
+        while not said:
+            time.sleep(0.001)
+        assert rehearse(standby, lambda *_: done.append("called")) == (False, []), "no function is called any more"
+        self.grant(writer)
+        thread.join(0.2)
+        assert (done, said, thread.is_alive()) == ([], ["advice", "restart"], True)
+        assert standby.rehearsed.handed_over.reason
+        standby.close_for_good()
+        thread.join(10.0)
+        assert done == []
+
+    def test_writes_at_the_grant_what_it_waited_with_before_the_first_rehearsal(
+        self, standby: GateClient, writer: GateWriter, said: list[str]
+    ) -> None:
+        done: list[str] = []
+        thread = self.writes(standby, done)
+        assert rehearse(standby, lambda *_: None) == (True, [])
+        self.grant(writer)
+        thread.join(10.0)
+        assert (done, said) == (["written"], [])
+
+    def test_may_ask_of_queries_what_waits_for_the_grant(
+        self, standby: GateClient, writer: GateWriter, said: list[str]
+    ) -> None:
+        assert rehearse(standby, lambda *_: None) == (True, [])
+        thread = threading.Thread(target=standby.pass_through)
+        thread.start()
+        self.grant(writer)
+        thread.join(10.0)
+        assert (thread.is_alive(), said) == (False, [])

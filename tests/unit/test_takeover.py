@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from understudy.driver.handed_over import HandedOver
 from understudy.driver.query_launcher import start_order
+from understudy.driver.rehearsed_code import RehearsedThreads
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.driver.takeover import Takeover
 from understudy.protocol.gate import State
@@ -24,11 +27,15 @@ class Parts:
         self.queries: list[Any] = []
         self.ended = threading.Event()
         self.stale = StaleSnapshotReporter(self.send)
+        self.handed_over = HandedOver(restart=self.note("restart"))
         parts: dict[str, Any] = {
             "gate_client": SimpleNamespace(
-                standing=lambda: self.standing, nudge=self.note("nudge"), close_for_good=self.note("close")
+                standing=lambda: self.standing,
+                nudge=self.note("nudge"),
+                close_for_good=self.note("close"),
+                rehearsed=RehearsedThreads(self.handed_over),
             ),
-            "rehearsals": SimpleNamespace(cancel=self.note("cancel"), waited=waited),
+            "rehearsals": SimpleNamespace(cancel=self.note("cancel"), let_go=self.note("let go"), waited=waited),
             "registry": SimpleNamespace(add=self.queries.append, queries=lambda: list(self.queries)),
             "claims": SimpleNamespace(granted=self.note("granted"), reclaim=self.note("reclaim")),
             "launcher": SimpleNamespace(claim_and_start=self.start),
@@ -40,7 +47,8 @@ class Parts:
     def note(self, what: str) -> Any:
         return lambda *_: self.done.append(what)
 
-    def start(self, queries: list[Any]) -> float:
+    def start(self, queries: list[Any], ready: Callable[[], None]) -> float:
+        ready()
         self.done.append(f"start {len(queries)}")
         return 0.25
 
@@ -60,7 +68,18 @@ def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -
     assert [parts.takeover.awaits(query) for query in queries] == [True, True]
     parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
-    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "start 2", "started 2 0.25", "watch"]
+    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "let go", "start 2", "started 2 0.25", "watch"]
+
+
+def test_a_grant_starts_nothing_where_a_thread_may_hold_what_is_a_rehearsals() -> None:
+    parts = Parts()
+    parts.takeover.awaits("a")  # type: ignore[arg-type]
+    parts.handed_over.called = True
+    writer = threading.Thread(target=parts.handed_over.suspects, args=("job.py:7",))
+    writer.start()
+    writer.join()
+    parts.takeover.granted(Granted(1))
+    assert parts.done == ["granted", "cancel", "nudge", "restart"]
 
 
 def test_a_grant_without_queries_starts_nothing() -> None:

@@ -15,6 +15,7 @@ from understudy.driver.fence_check import FenceCheck
 from understudy.driver.fence_client import FenceClient
 from understudy.driver.first_commit import FirstCommit
 from understudy.driver.gate_client import GateClient
+from understudy.driver.handed_over import HandedOver
 from understudy.driver.query_count import QueryCount
 from understudy.driver.query_launcher import QueryLauncher
 from understudy.driver.query_registry import QueryRegistry
@@ -30,7 +31,7 @@ from understudy.driver.stale_snapshot import StaleSnapshotReporter
 from understudy.driver.takeover import Takeover
 from understudy.errors import UnderstudyError
 from understudy.protocol.driver_spec import DriverSpec
-from understudy.protocol.messages import Advice, Message, Running
+from understudy.protocol.messages import Advice, Message, Running, StaleSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +60,10 @@ def assemble(
     gate, fence_check = Path(spec.gate), FenceCheck(refuse)
     plan = spec.rehearsal
     budget = ReadBudget(plan.rows, plan.bytes)
-    threads = RehearsedThreads()
-    functions = BatchFunctions(threads, lambda text: send(Advice(text)), every=plan.user_code)
+    threads = RehearsedThreads(HandedOver(lambda text: send(Advice(text)), lambda reason: send(StaleSnapshot(reason))))
+    functions = BatchFunctions(
+        threads, lambda text: send(Advice(text)), every=plan.user_code, calls=spec.calls_functions
+    )
     rehearsals = Rehearsals(
         plan.mode, plan.rounds, plan.every, spec.scratch, budget, send, functions, state_bytes=plan.state
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from understudy.clock import instant
 from understudy.driver.rehearsed_code import RehearsedThreads
@@ -119,24 +119,30 @@ class GateClient:
         """A message came: waiters look again now."""
         self._changed.set()
 
-    def pass_through(self, unless: Callable[[], bool] = lambda: False, *, of_a_batch: bool = False) -> None:
+    def pass_through(
+        self, unless: Callable[[], bool] = lambda: False, *, of_a_batch: bool = False, writes: bool = False
+    ) -> None:
         """Return once the gate is open; wait while it is closed or this is a standby.
 
-        Returns also as soon as ``unless`` is true, which is asked at every look at the gate. Raises ``LeadershipLost``.
+        Returns also as soon as ``unless`` is true, which is asked at every look at the gate. Raises ``LeadershipLost``. ``writes``: the
+        caller is about to. What a thread holds then that may be a rehearsal's is never written: see ``HandedOver``.
         """
         self.rehearsed.refuse("what waits for the grant")
         self.asked = True
-        if self._standing() is State.OPEN and (of_a_batch or not self._holds):
+        standing = self._standing()
+        if standing is State.OPEN and (of_a_batch or not self._holds):
             return
         self.held = self._place()
         self._on_held(self.held)
         try:
+            if writes and standing is State.STANDBY and self.rehearsed.handed_over.suspects(self.held):
+                self._wait_to_be_replaced()
             while True:
                 match self._standing():
                     case State.OPEN if of_a_batch or not self._holds:
                         return
                     case State.REVOKED:
-                        raise LeadershipLost(f"token {self.token()} may not write any more")
+                        raise self._lost()
                     case _:
                         if unless():
                             return
@@ -145,6 +151,18 @@ class GateClient:
         finally:
             self.held = ""
             self._on_held("")
+
+    def _wait_to_be_replaced(self) -> NoReturn:
+        """Until this process ends, or ``LeadershipLost``: no exception that the script may take for one of its writer's, and try again."""
+        while (standing := self._standing()) is not State.REVOKED:
+            if standing is State.OPEN:
+                self.rehearsed.handed_over.overtaken()
+            self._changed.wait(_LOOK)
+            self._changed.clear()
+        raise self._lost()
+
+    def _lost(self) -> LeadershipLost:
+        return LeadershipLost(f"token {self.token()} may not write any more")
 
     @contextmanager
     def user_code(self, history: DurationHistory | None = None, *, of_a_batch: bool = False) -> Iterator[None]:
@@ -167,7 +185,7 @@ class GateClient:
                         return
                 finally:
                     self._leave()
-            self.pass_through(of_a_batch=of_a_batch)
+            self.pass_through(of_a_batch=of_a_batch, writes=True)
 
     @contextmanager
     def _timed(self, history: DurationHistory) -> Iterator[None]:

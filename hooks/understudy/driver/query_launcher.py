@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,11 @@ class QueryLauncher:
     stale_snapshot: StaleSnapshotReporter
     settings: SettingsInForce = field(default_factory=SettingsInForce, init=False)
 
-    def claim_and_start(self, queries: list[PendingQuery]) -> float:
-        """Claim every root, then start every query; return once all starts have ended. The result: seconds that claims took."""
+    def claim_and_start(self, queries: list[PendingQuery], ready: Callable[[], None] = lambda: None) -> float:
+        """Claim every root, then start every query; return once all starts have ended. The result: seconds that claims took.
+
+        ``ready`` returns when queries may start; it is called when the roots are claimed.
+        """
         began = time.monotonic()
         try:
             sessions: dict[str, Any] = {}
@@ -43,6 +46,7 @@ class QueryLauncher:
                 query.begun.set()
             return time.monotonic() - began
         claimed = time.monotonic() - began
+        ready()
         starters = [
             threading.Thread(target=self._start_in_order, args=(each,), daemon=True) for each in start_order(queries)
         ]

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
 
 
+#: Seconds in which a cancelled rehearsal lets go of what it has cached; it takes milliseconds.
+_PATIENCE = 5.0
+
+
 class _PausedMeanwhile(Exception):
     """Rehearsals were paused since the round began, so this query's rehearsal is not made."""
 
@@ -69,6 +73,7 @@ class Rehearsals:
         self._lock = threading.Lock()
         self._queries: list[PendingQuery] = []
         self._running: dict[int, Any] = {}  # by the query's index: its rehearsal in the JVM
+        self._endings: list[threading.Thread] = []  # that cancel or pause, which wait for nothing
         self._cancelled = threading.Event()
         self._pauses = 0
         self._paused_until = 0.0
@@ -135,8 +140,7 @@ class Rehearsals:
         self._added.set()
         with self._lock:
             running = list(self._running.values())
-        for rehearsal in running:
-            threading.Thread(target=rehearsal.cancel, daemon=True).start()
+        self._end([rehearsal.cancel for rehearsal in running])
 
     def pause(self, seconds: float) -> None:
         """Break off the round that is under way, which then counts for nothing, and begin none for ``seconds``. Waits for nothing.
@@ -150,9 +154,21 @@ class Rehearsals:
             running = self._round_runs
             if running:
                 self._running = {}
+            self._endings = [thread for thread in self._endings if thread.is_alive()]
         self._warm_up.pause(seconds)
-        for rehearsal in known:
-            threading.Thread(target=rehearsal.close if running else rehearsal.sitOut, daemon=True).start()
+        self._end([rehearsal.close if running else rehearsal.sitOut for rehearsal in known])
+
+    def _end(self, ways: list[Callable[[], None]]) -> None:
+        for way in ways:
+            thread = threading.Thread(target=way, daemon=True)
+            thread.start()
+            self._endings.append(thread)
+
+    def let_go(self) -> None:
+        """Wait until nothing that a function of the user's has cached in a rehearsal is left: a batch would find it. After ``cancel``."""
+        give_up = time.monotonic() + _PATIENCE
+        for thread in list(self._endings) if self.functions else ():
+            thread.join(max(give_up - time.monotonic(), 0.0))
 
     def _run(self) -> None:
         while True:
@@ -224,8 +240,9 @@ class Rehearsals:
                 number,
                 result.seconds,
                 result.reason,
-                self.inputs.changed(),
+                self.functions.withheld or self.inputs.changed(),
                 result.rehearsed,
+                calls_functions=not self.functions.withheld,
             )
         )
 

@@ -11,7 +11,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -20,6 +20,7 @@ from pyspark.sql.streaming import DataStreamWriter
 from pyspark.sql.utils import ForeachBatchFunction
 
 from understudy.driver.error_text import first_line
+from understudy.driver.handed_over import HandedOver
 from understudy.leadership import is_rehearsable
 
 P = ParamSpec("P")
@@ -33,20 +34,45 @@ class RehearsalAbandoned(BaseException):
 
 @dataclass(slots=True, eq=False)
 class _Rehearsed:
-    """One call of one function in a rehearsal. ``writes`` is the JVM's side. ``abandoned``: at what, in words; empty if it was not."""
+    """One call of one function in a rehearsal. ``writes`` is the JVM's side. ``abandoned``: at what, in words; empty if it was not.
+
+    ``pinned``: all calls of a thread run in one thread of the JVM, so that the JVM can tell whose they are.
+    """
 
     writes: Any
+    pinned: bool
     abandoned: str = ""
 
     def abandon(self, at: str) -> NoReturn:
         self.abandoned = self.abandoned or at
         raise RehearsalAbandoned(at)
 
+    @contextmanager
+    def jobs(self) -> Iterator[None]:
+        """In a thread that is not the function's own: jobs that are started here are cancelled with the rehearsal."""
+        if not self.pinned:
+            yield
+            return
+        try:
+            self.writes.join()
+        except Exception as error:
+            if not self.writes.cancelled():
+                raise
+            raise RehearsalAbandoned("a thread") from error
+        try:
+            yield
+        finally:
+            self.writes.part()
+
 
 class RehearsedThreads:
-    """Which threads run a function of the user's in a rehearsal: the one that calls it, and those that it starts."""
+    """Which threads run a function of the user's in a rehearsal: the one that calls it, and those that it starts.
 
-    def __init__(self) -> None:
+    ``handed_over``: what is known of the script's other threads.
+    """
+
+    def __init__(self, handed_over: HandedOver | None = None) -> None:
+        self.handed_over = handed_over or HandedOver()
         self._calls: dict[int, _Rehearsed] = {}
 
     @property
@@ -85,7 +111,7 @@ class RehearsedThreads:
 
         @functools.wraps(work)
         def carried(*arguments: P.args, **options: P.kwargs) -> T:
-            with self.inside(call):
+            with self.inside(call), call.jobs():
                 return work(*arguments, **options)
 
         return carried
@@ -108,6 +134,16 @@ class RehearsedThreads:
 
         return call
 
+    def caching(self, session: Any, what: str, frame: Callable[[], Any]) -> AbstractContextManager[None]:
+        """While ``frame``, of Java, is being cached. In a rehearsal it is let go when that ends."""
+        return self._caching(session, what, frame) if self.here else nullcontext()
+
+    @contextmanager
+    def _caching(self, session: Any, what: str, frame: Callable[[], Any]) -> Iterator[None]:
+        with self.commands(session, what, changes=False):
+            self._calls[threading.get_ident()].writes.caches(frame())
+            yield
+
     @contextmanager
     def commands(self, session: Any, what: str, *, changes: bool = True) -> Iterator[None]:
         """Run Spark's commands of a rehearsed function in ``session``; those that are refused there abandon the function.
@@ -115,7 +151,7 @@ class RehearsedThreads:
         Not ``changes``: they run as they are.
         """
         call = self._calls[threading.get_ident()]
-        if not _pinned(session):
+        if not call.pinned:
             call.abandon(f"{what}, because PYSPARK_PIN_THREAD is false")
         if call.writes.over():
             call.abandon(what)
@@ -133,7 +169,6 @@ class RehearsedThreads:
 
 
 def _pinned(session: Any) -> bool:
-    """Whether this thread's calls all run in one thread of the JVM, so that the JVM can tell whose commands they are."""
     from py4j.clientserver import ClientServer
 
     return isinstance(session.sparkContext._gateway, ClientServer)  # noqa: SLF001
@@ -152,7 +187,8 @@ class RehearsedFunction:
         threads: RehearsedThreads,
         report: Callable[[str], None],
     ) -> None:
-        self._function = ForeachBatchFunction(writer._spark, function)  # noqa: SLF001
+        self._session = writer._spark  # noqa: SLF001
+        self._function = ForeachBatchFunction(self._session, function)
         self._name = getattr(function, "__qualname__", str(function))
         self._threads = threads
         self._report = report
@@ -162,14 +198,15 @@ class RehearsedFunction:
 
     def call(self, frame: Any, number: int, writes: Any) -> bool:
         """Called by the JVM. Raises nothing: what the user's function does must not harm the standby."""
-        if self._failed or not self._running.acquire(blocking=False):
+        if self._failed or self._threads.handed_over.reason or not self._running.acquire(blocking=False):
             return False  # what a pause has broken off may be under way
         try:
-            return self._called(_Rehearsed(writes), frame, number)
+            return self._called(_Rehearsed(writes, _pinned(self._session)), frame, number)
         finally:
             self._running.release()
 
     def _called(self, call: _Rehearsed, frame: Any, number: int) -> bool:
+        self._threads.handed_over.called = True
         try:
             with self._threads.inside(call):
                 self._function.call(frame, number)
@@ -202,16 +239,31 @@ class RehearsedFunction:
 
 
 class BatchFunctions:
-    """The functions of ``foreachBatch`` that may be rehearsed, by their writers. ``every``: all of them, as ``--rehearse-user-code`` says."""
+    """The functions of ``foreachBatch`` that may be rehearsed, by their writers. ``every``: all of them, as ``--rehearse-user-code`` says.
 
-    def __init__(self, threads: RehearsedThreads, report: Callable[[str], None], *, every: bool) -> None:
+    ``calls``: whether any may be.
+    """
+
+    def __init__(
+        self, threads: RehearsedThreads, report: Callable[[str], None], *, every: bool, calls: bool = True
+    ) -> None:
         self._threads = threads
         self._report = report
         self._every = every
+        self._calls = calls
         self._functions: weakref.WeakKeyDictionary[DataStreamWriter, RehearsedFunction] = weakref.WeakKeyDictionary()
 
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._functions)
+
+    @property
+    def withheld(self) -> str:
+        """Why none is called any more, and the script has to run again from the top; empty if that is not so."""
+        return self._threads.handed_over.reason
+
     def declare(self, writer: DataStreamWriter, function: BatchFunction) -> None:
-        if self._every or is_rehearsable(function):
+        if self._calls and (self._every or is_rehearsable(function)):
             self._functions[writer] = RehearsedFunction(function, writer, self._threads, self._report)
         else:
             self._functions.pop(writer, None)

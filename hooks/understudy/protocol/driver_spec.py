@@ -55,6 +55,7 @@ class DriverSpec:
     settings: dict[str, str] = field(default_factory=dict)
     executors: int = 0
     former_locks: dict[str, int] = field(default_factory=dict)
+    calls_functions: bool = True  # whether rehearsals may call functions of the script's
 
     def encode(self) -> str:
         return json.dumps(asdict(self))

@@ -137,7 +137,8 @@ class RehearsalReport:
 
     ``held`` is where the script waits (``flights.py:41``), ``how`` what was rehearsed (live, throwaway, synthetic, plan,
     ``WARM_UP``, ``OFF``, or empty), ``reason`` why it was not. ``seconds`` is how long the last round took. ``outdated`` names what the
-    script has read and what has changed since. ``queries`` counts those that were rehearsed.
+    script has read and what has changed since. ``queries`` counts those that were rehearsed. ``calls_functions`` is false once the
+    script turned out to have functions that no rehearsal may call.
     """
 
     held: str
@@ -148,6 +149,7 @@ class RehearsalReport:
     reason: str = ""
     outdated: str = ""
     queries: int = 0
+    calls_functions: bool = True
 
 
 @dataclass(frozen=True, slots=True)

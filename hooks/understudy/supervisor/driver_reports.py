@@ -168,6 +168,8 @@ class DriverReports:
     async def _note_standing(self, standing: RehearsalReport) -> None:
         await self._note_came_up()
         self._staleness.note(standing)
+        if not standing.calls_functions:
+            self._slot.calls_functions = False  # for good: the next driver runs the same script
         self.standing = standing
         await self.compare()
         lacks = lacks_queries(standing.queries, self._health.running, standing.held)

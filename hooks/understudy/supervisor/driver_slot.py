@@ -56,6 +56,7 @@ class DriverSlot:
         self._former_locks = former_locks
         self.workspaces = self._parts.workspaces(settings.home, host.java_options)
         self.process: DriverProcess | None = None
+        self.calls_functions = True  # whether rehearsals of drivers to come may call functions of the script's
         self._remaining: ProcessesRemain | None = None
         self._dying: list[DriverProcess] = []
 
@@ -111,6 +112,7 @@ class DriverSlot:
             defaults=executors.defaults,
             settings=executors.settings,
             executors=executors.count,
+            calls_functions=self.calls_functions,
         )
 
     async def reap(self) -> None:

@@ -7,7 +7,16 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from understudy.driver.assembly import Driver
 from understudy.driver.pending_query import analyse, declare
-from understudy.driver.spark_patches import accumulators, libraries, queries, reads, sessions, threads, writers
+from understudy.driver.spark_patches import (
+    accumulators,
+    libraries,
+    queries,
+    reads,
+    rehearsed_data,
+    sessions,
+    threads,
+    writers,
+)
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.tuning import tune
 from understudy.protocol.driver_spec import DriverSpec
@@ -47,4 +56,5 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
     libraries.install(patches, driver.gate_client)
     rehearsed = driver.gate_client.rehearsed
     accumulators.install(patches, lambda: driver.rehearsals.rehearsing and rehearsed.busy, rehearsed)
+    rehearsed_data.install(patches, rehearsed)
     threads.install(patches, driver.gate_client.rehearsed)

@@ -16,6 +16,7 @@ LISTENER = "pyspark.sql.streaming.listener:JStreamingQueryListener"
 SESSION = "pyspark.sql.session:SparkSession"
 BUILDER = f"{SESSION}.Builder"
 CATALOG = "pyspark.sql.catalog:Catalog"
+FRAME = "pyspark.sql.classic.dataframe:DataFrame"
 CONTEXT = "pyspark.core.context:SparkContext"
 DELTA = "delta.tables"
 DELTA_BUILDER = f"{DELTA}:DeltaTableBuilder"
@@ -26,6 +27,11 @@ MLLIB = tuple(f"pyspark.mllib.{name}" for name in ("util", "classification", "cl
 
 #: Readers whose frames are remembered.
 READS = ("load", "parquet", "csv", "json", "orc", "text", "xml")
+
+RDD_CHECKPOINT = "pyspark.core.rdd:RDD.checkpoint"
+
+#: What caches a frame.
+CACHES = ("cache", "persist")
 
 _GATED = "Writes in batch: waits for the grant, counts as user code while it runs, and is refused in a session without the fence."
 
@@ -117,7 +123,7 @@ _WRITERS = (
         " saveAsNewAPIHadoopDataset saveAsSequenceFile foreach foreachPartition",
         _GATED,
     ),
-    *_each("pyspark.sql.classic.dataframe:DataFrame", "foreach foreachPartition", _GATED),
+    *_each(FRAME, "foreach foreachPartition", _GATED),
     *_each("pyspark.ml.util:MLWriter", "save", _GATED),
     *_each("pyspark.ml.util:JavaMLWriter", "save", _GATED),
     *_each("pyspark.mllib.util:Saveable", "save", _GATED),
@@ -134,6 +140,18 @@ _WRITERS = (
         "pyspark.streaming.context:StreamingContext.start",
         "DStreams are not rehearsed: their context starts at the grant.",
     ),
+)
+
+_REHEARSED = (
+    *_each(FRAME, " ".join(CACHES), "What a rehearsed foreachBatch function caches is let go when its rehearsal ends."),
+    Patch(f"{CATALOG}.cacheTable", "What a rehearsed foreachBatch function caches is let go when its rehearsal ends."),
+)
+
+_REHEARSED_CHECKPOINTS = tuple(
+    Patch(
+        target, "A rehearsed foreachBatch function leaves nothing in a checkpoint directory: it is a local checkpoint."
+    )
+    for target in (f"{FRAME}.checkpoint", RDD_CHECKPOINT)
 )
 
 _ACCUMULATORS = (
@@ -192,4 +210,13 @@ _PYTHON = (
     ),
 )
 
-PATCHES: tuple[Patch, ...] = (*_STREAMING, *_SESSIONS, *_WRITERS, *_ACCUMULATORS, *_DELTA_TABLES, *_PYTHON)
+PATCHES: tuple[Patch, ...] = (
+    *_STREAMING,
+    *_SESSIONS,
+    *_WRITERS,
+    *_REHEARSED,
+    *_REHEARSED_CHECKPOINTS,
+    *_ACCUMULATORS,
+    *_DELTA_TABLES,
+    *_PYTHON,
+)

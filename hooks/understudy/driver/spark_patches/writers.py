@@ -12,7 +12,7 @@ from understudy.driver.gate_client import GateClient
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.spark_patches.reads import waits_for_view
 from understudy.driver.spark_patches.registry import PatchRegistry
-from understudy.driver.spark_patches.targets import CATALOG, SESSION
+from understudy.driver.spark_patches.targets import CACHES, CATALOG, FRAME, RDD_CHECKPOINT, SESSION
 from understudy.driver.statements import Effect, effect_of
 
 #: The modules whose declared targets all write. Of the catalog only what changes it is gated.
@@ -28,7 +28,12 @@ _WRITERS = (
 #: Those whose writes are Spark's commands, which a rehearsal redirects.
 _REDIRECTED = ("DataFrameWriter", "DataFrameWriterV2", "MergeIntoWriter")
 
-_LOOKS = (f"{CATALOG}.tableExists",)
+#: Those that write nothing, and those that write what only this process reads: they are replaced elsewhere.
+_NOT_GATED = (
+    *(f"{CATALOG}.{name}" for name in ("tableExists", "cacheTable")),
+    *(f"{FRAME}.{name}" for name in (*CACHES, "checkpoint")),
+    RDD_CHECKPOINT,
+)
 
 
 def gate_batch_writers(patches: PatchRegistry, gate_client: GateClient) -> None:
@@ -36,7 +41,7 @@ def gate_batch_writers(patches: PatchRegistry, gate_client: GateClient) -> None:
     for module, owner in _WRITERS:
         make = gate_client.redirected if owner in _REDIRECTED else gate_client.gated
         for target in patches.targets_in(module, owner=owner):
-            if target not in _LOOKS:
+            if target not in _NOT_GATED:
                 patches.replace(target, make)
 
 

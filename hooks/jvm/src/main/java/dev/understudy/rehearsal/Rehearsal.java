@@ -53,6 +53,7 @@ public final class Rehearsal {
   private final RehearsalMode mode;
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
+  private final RehearsedJobs jobs;
   private BatchFunction function;
   private Rehearsal before;
   private WarmState state;
@@ -62,6 +63,7 @@ public final class Rehearsal {
   private volatile boolean cancelled;
   private volatile RehearsedQuery running;
   private volatile DeltaScratch reading;
+  private volatile RehearsedBatch batches;
   private volatile CompletableFuture<String> current;
   private final Object ending = new Object();
   private Thread player;
@@ -79,6 +81,7 @@ public final class Rehearsal {
     this.path = path;
     this.plan = data.queryExecution().analyzed();
     this.userSession = data.sparkSession();
+    this.jobs = new RehearsedJobs(userSession.sparkContext(), name);
     this.sqlConf = sqlConf;
     this.checkpointRoot = checkpointRoot;
     this.scratch = scratch;
@@ -218,10 +221,15 @@ public final class Rehearsal {
 
   /**
    * Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away
-   * in the background.
+   * in the background. What a function of the user's has cached is let go when this returns.
    */
   public void cancel() {
     cancelled = true;
+    RehearsedBatch called = batches;
+    if (called != null) {
+      called.cancel();
+    }
+    jobs.cancel();
     if (before != null) {
       before.cancel();
     }
@@ -333,16 +341,7 @@ public final class Rehearsal {
     FileSystem scratchFs = scratch.getFileSystem(conf);
     Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
     FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
-    boolean shared = !session.sparkContext().isLocal();
-    if (shared
-        && scratchFs instanceof LocalFileSystem
-        && !session.sparkContext().master().startsWith("local-cluster")) {
-      throw new IllegalStateException(
-          "executors run elsewhere, and scratch is on this machine's disk ("
-              + scratch
-              + "). Give --scratch a place that all of them reach, for example"
-              + " s3a://bucket/scratch, and let the bucket expire what is left there");
-    }
+    boolean shared = RehearsalSession.sharesScratch(session.sparkContext(), scratch, scratchFs);
     Overlay overlay = Overlay.open(past, mine, scratchFs, shared);
     Path kept = scratchFs.makeQualified(scratch);
     boolean reads = rows == Sources.Rows.REAL && !cancelled;
@@ -353,7 +352,8 @@ public final class Rehearsal {
       Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
       BatchFunction called = past == null || rewritten.generated() ? null : function;
       RehearsedBatch batches =
-          new RehearsedBatch(called, userSession, mine, delta, () -> cancelled);
+          new RehearsedBatch(called, userSession, mine, delta, jobs, () -> cancelled);
+      this.batches = batches;
       DataStreamWriter<Row> writer =
           Sinks.writer(user, path, data, name, overlay.root(), mine, delta, batches);
       return run(writer, overlay, past, rewritten);

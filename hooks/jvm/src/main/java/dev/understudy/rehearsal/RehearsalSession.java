@@ -4,6 +4,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.LocalFileSystem;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.LiveListenerBus;
@@ -123,5 +126,24 @@ final class RehearsalSession {
             "spark.job.tags")) {
       context.setLocalProperty(key, null);
     }
+  }
+
+  /**
+   * Whether executors in other JVMs write to scratch.
+   *
+   * @throws IllegalStateException if it is on a disk that they do not reach
+   */
+  static boolean sharesScratch(SparkContext context, Path scratch, FileSystem of) {
+    if (context.isLocal()) {
+      return false;
+    }
+    if (of instanceof LocalFileSystem && !context.master().startsWith("local-cluster")) {
+      throw new IllegalStateException(
+          "executors run elsewhere, and scratch is on this machine's disk ("
+              + scratch
+              + "). Give --scratch a place that all of them reach, for example"
+              + " s3a://bucket/scratch, and let the bucket expire what is left there");
+    }
+    return true;
   }
 }

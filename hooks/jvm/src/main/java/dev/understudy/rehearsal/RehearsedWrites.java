@@ -66,7 +66,7 @@ public final class RehearsedWrites {
           "RefreshTableCommand",
           "ExplainCommand");
 
-  private record Frame(RehearsedWrites writes, boolean passes) {}
+  private record Frame(RehearsedWrites writes, boolean passes, RehearsedCache cached) {}
 
   /** By thread, because Py4J enters here: whose commands it runs, and whether they may run. */
   private static final ThreadLocal<Deque<Frame>> FRAMES = ThreadLocal.withInitial(ArrayDeque::new);
@@ -75,6 +75,8 @@ public final class RehearsedWrites {
   private final Path scratch;
   private final DeltaScratch delta;
   private final BooleanSupplier cancelled;
+  private final RehearsedJobs jobs;
+  private final RehearsedCache cached;
   private volatile String refused = "";
   private volatile boolean ended;
   private final AtomicInteger targets = new AtomicInteger();
@@ -84,11 +86,17 @@ public final class RehearsedWrites {
    * @param scratch of this round
    */
   RehearsedWrites(
-      SparkSession session, Path scratch, DeltaScratch delta, BooleanSupplier cancelled) {
+      SparkSession session,
+      Path scratch,
+      DeltaScratch delta,
+      RehearsedJobs jobs,
+      BooleanSupplier cancelled) {
     this.session = session;
     this.scratch = scratch;
     this.delta = delta;
+    this.jobs = jobs;
     this.cancelled = cancelled;
+    this.cached = new RehearsedCache(session.sharedState().cacheManager());
     add(new Strategy(this), session);
   }
 
@@ -103,11 +111,44 @@ public final class RehearsedWrites {
       throw new IllegalStateException("the rehearsal of this function has ended");
     }
     add(new Strategy(null), owner);
-    FRAMES.get().push(new Frame(this, passes));
+    push(passes);
+  }
+
+  private void push(boolean passes) {
+    FRAMES.get().push(new Frame(this, passes, cached.part()));
   }
 
   public void leave() {
-    FRAMES.get().pop();
+    Frame left = FRAMES.get().pop();
+    if (over()) { // what was being cached while the rehearsal ended
+      left.cached().drop();
+    }
+  }
+
+  /**
+   * Between {@link #enter} and {@link #leave}: this thread is about to cache {@code rows}. They are
+   * let go when the function's rehearsal ends, unless they are cached already.
+   */
+  public void caches(Dataset<?> rows) {
+    FRAMES.get().element().cached().add(rows);
+  }
+
+  /**
+   * From now on, until {@link #part}, this thread's jobs are this function's, and are cancelled
+   * with its rehearsal.
+   *
+   * @throws IllegalStateException if that was cancelled
+   */
+  public void join() {
+    jobs.enter();
+    if (cancelled()) { // looked at after it is entered: what cancels looks the other way round
+      jobs.leave();
+      throw new IllegalStateException("the rehearsal of this function was cancelled");
+    }
+  }
+
+  public void part() {
+    jobs.leave();
   }
 
   /** Whether no more of the function is rehearsed: it has returned, or was cancelled or refused. */
@@ -123,11 +164,17 @@ public final class RehearsedWrites {
   /** The function has returned. Threads that it has left behind write nothing from now on. */
   void end() {
     ended = true;
+    cached.drop();
+  }
+
+  /** The rehearsal was cancelled: no batch of the job's may find what the function has cached. */
+  void cancel() {
+    cached.drop();
   }
 
   /** Runs commands of the rehearsal's own in the session of the batch. */
   void unredirected(IoAction action) throws IOException {
-    FRAMES.get().push(new Frame(this, true));
+    push(true);
     try {
       action.run();
     } finally {
@@ -167,6 +214,9 @@ public final class RehearsedWrites {
     public Seq<SparkPlan> apply(LogicalPlan plan) {
       Frame frame = FRAMES.get().peek();
       RehearsedWrites writes = frame == null ? owner : frame.writes();
+      if (frame != null && frame.passes()) {
+        frame.cached().add(plan);
+      }
       if (!(plan instanceof Command) || writes == null || (frame != null && frame.passes())) {
         return CollectionConverters.asScala(List.<SparkPlan>of()).toSeq();
       }
