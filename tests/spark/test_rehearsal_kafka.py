@@ -18,6 +18,7 @@ import sys
 from pyspark.sql import SparkSession, functions as F
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
+spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", sys.argv[2])
 source = (
     spark.readStream.format("kafka").option("kafka.bootstrap.servers", sys.argv[1]).option("subscribe", "orders")
     .option("startingOffsets", "earliest").option("kafka.group.id", "shop").option("minPartitions", 2)
@@ -43,8 +44,10 @@ def broker(tmp_path: Path) -> Iterator[kafka.Broker]:
         yield running
 
 
-def on_kafka(home: Path, broker: kafka.Broker) -> Rig:
-    return Rig(home, SCRIPT, broker.address, rehearse="live", every=0.2, submit=("--jars", kafka.connector()))
+def on_kafka(home: Path, broker: kafka.Broker, *, joins: bool = False) -> Rig:
+    """``joins``: the script has its driver ask for offsets as a member of the consumer group."""
+    arguments = (broker.address, str(joins).lower())
+    return Rig(home, SCRIPT, *arguments, rehearse="live", every=0.2, submit=("--jars", kafka.connector()))
 
 
 def rehearsed(rig: Rig, rounds: int) -> str:
@@ -76,11 +79,12 @@ def test_the_leaders_last_batch_is_read_again_and_the_broker_sees_a_reader_and_n
     assert broker.look()["committed"] == before["committed"]
 
 
-def test_before_there_is_a_checkpoint_a_throwaway_one_reads_and_makes_no_topic(
-    tmp_path: Path, broker: kafka.Broker
+@pytest.mark.parametrize("joins", [False, True])
+def test_before_there_is_a_checkpoint_a_throwaway_one_reads_and_makes_no_topic_and_joins_no_group(
+    tmp_path: Path, broker: kafka.Broker, joins: bool
 ) -> None:
     before = broker.look()
-    with on_kafka(tmp_path, broker) as standby:
+    with on_kafka(tmp_path, broker, joins=joins) as standby:
         assert rehearsed(standby, 5) == "throwaway"
     assert broker.look() == before
     assert before["offsets"] == {"orders-0": (0, 3)}

@@ -50,6 +50,9 @@ final class RehearsalSession {
           // before.
           "spark.sql.streaming.fileSink.log.compactInterval",
           "1000000000",
+          // By the deprecated way a driver joins the consumer group that the script names.
+          "spark.sql.streaming.kafka.useDeprecatedOffsetFetching",
+          "false",
           "spark.sql.streaming.metricsEnabled",
           "false",
           "spark.sql.streaming.stopTimeout",
