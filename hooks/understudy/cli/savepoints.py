@@ -145,11 +145,7 @@ def fork(
     """
     import asyncio
 
-    from understudy.protocol.names import check_id
-
-    check_id(cluster_id, "--cluster-id")
-    if job_id:
-        check_id(job_id, "--job-id")
+    _check_ids(cluster_id, job_id)
     where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, conf)
     if not checkpoints and not where.on_this_machine:
         raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
@@ -170,6 +166,15 @@ def fork(
             _tell_fork(manifest, base, cluster_id, as_json=as_json)
 
     asyncio.run(copy())
+
+
+def _check_ids(cluster_id: str, job_id: str) -> None:
+    """Raises ``SettingsError``. ``job_id`` may be empty."""
+    from understudy.protocol.names import check_id
+
+    check_id(cluster_id, "--cluster-id")
+    if job_id:
+        check_id(job_id, "--job-id")
 
 
 def _job(job_of: JobOf, stores: Stores) -> Job:
