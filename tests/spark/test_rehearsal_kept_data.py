@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from tests.spark.test_rehearsal_user_code import HEADER, committed, feed, noted, rounds
+from tests.spark.test_rehearsal_user_code import HEADER, committed, feed, led_once, noted, rounds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -74,10 +74,7 @@ def price(home: Path, amount: int) -> None:
 
 def test_a_batch_never_finds_what_a_rehearsal_has_cached(tmp_path: Path) -> None:
     price(tmp_path, 1)
-    feed(tmp_path, "1")
-    with Rig(tmp_path, HEADER + CACHES) as leader:
-        leader.lead()
-        committed(leader, 0, *CACHING)
+    led_once(tmp_path, HEADER + CACHES, *CACHING)
     with Rig(tmp_path, HEADER + CACHES, rehearse="live", every=0.1, rounds=30) as standby:
         rounds(standby, 3)
         assert {name: "0 True [1]" in noted(tmp_path / name) for name in CACHING} == dict.fromkeys(CACHING, True)
@@ -111,10 +108,7 @@ spark.streams.awaitAnyTermination()
 
 
 def test_a_rehearsal_leaves_nothing_in_the_checkpoint_directory(tmp_path: Path) -> None:
-    feed(tmp_path, "1")
-    with Rig(tmp_path, HEADER + CHECKPOINTS) as leader:
-        leader.lead()
-        committed(leader, 0, "checkpointed")
+    led_once(tmp_path, HEADER + CHECKPOINTS, "checkpointed")
     kept = sorted((tmp_path / "kept").rglob("part-*"))
     assert kept, "a leader checkpoints"
     with Rig(tmp_path, HEADER + CHECKPOINTS, rehearse="live", every=0.1) as standby:

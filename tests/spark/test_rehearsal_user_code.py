@@ -121,6 +121,14 @@ def committed(rig: Rig, number: int, *names: str) -> None:
         rig.until(rig.home / "checkpoints" / name / "commits" / str(number), "{")
 
 
+def led_once(home: Path, script: str, *names: str) -> None:
+    """A leader of ``script`` has committed the first batch of each query, and is gone."""
+    feed(home, "1")
+    with Rig(home, script) as leader:
+        leader.lead()
+        committed(leader, 0, *names)
+
+
 def test_no_write_of_a_rehearsed_function_reaches_a_sink_and_no_takeover_waits_for_one(tmp_path: Path) -> None:
     feed(tmp_path, "1")
     submit = ("--conf", f"spark.sql.warehouse.dir={tmp_path}/warehouse")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.rig import Rig
-from tests.spark.test_rehearsal_user_code import HEADER, committed, feed, noted, rounds
+from tests.spark.test_rehearsal_user_code import HEADER, committed, feed, led_once, noted, rounds
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -49,10 +49,7 @@ NAMES = ("in_a_pool", "again_and_again", "plain")
 
 
 def test_a_takeover_does_not_wait_for_jobs_of_a_rehearsed_function(tmp_path: Path) -> None:
-    feed(tmp_path, "1")
-    with Rig(tmp_path, HEADER + JOBS) as leader:
-        leader.lead()
-        committed(leader, 0, *NAMES)
+    led_once(tmp_path, HEADER + JOBS, *NAMES)
     with Rig(tmp_path, HEADER + JOBS, rehearse="live", every=0.1, rounds=30) as standby:
         rounds(standby, 3)
         (tmp_path / "large").touch()
