@@ -132,7 +132,12 @@ def _subject(where: Where, stores: Stores, job: str, here: Here, pods: ApiServer
 
     home = where.home_of(stores.cluster) if here.local else None
     return Subject(
-        *(stores.cluster, job, stores.documents, stores.lock, stores.lock_kind, here),
+        stores.cluster,
+        job,
+        stores.documents,
+        stores.lock,
+        stores.lock_kind,
+        here,
         home=stores.home or home,
         alone=stores.home is None,
         api=stores.api,

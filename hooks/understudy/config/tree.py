@@ -192,7 +192,7 @@ class Rehearsal(Group):
     user_code: Annotated[
         bool,
         Declared(
-            "Rehearsals call every foreachBatch function. Its Spark writes are redirected; any thread made before, and the rest, is not.",
+            "Rehearsals call every foreachBatch function. Its Spark writes are redirected; other effects, and threads made before, are not.",
             bundle=_KEY,
         ),
     ] = False

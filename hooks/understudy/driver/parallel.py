@@ -7,41 +7,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-class Background(Generic[B]):
-    """A call in a thread of its own, for whose answer one waits as long as one likes."""
+def in_background(function: Callable[[], B]) -> Future[B]:
+    """Call it in a daemon thread of its own: one that hangs keeps the interpreter from nothing, as a pool's would."""
+    future: Future[B] = Future()
 
-    def __init__(self, function: Callable[[], B]) -> None:
-        self._function = function
-        self._answers: list[B] = []
-        self._error: BaseException | None = None
-        self._ended = threading.Event()
-        threading.Thread(target=self._call, daemon=True).start()
-
-    def answer(self, within: float) -> B:
-        """Raises what the call raised, and ``TimeoutError`` after so many seconds: it goes on then."""
-        if not self._ended.wait(within):
-            raise TimeoutError
-        if self._error is not None:
-            raise self._error
-        return self._answers[0]
-
-    def wait(self) -> None:
-        """Until it has ended, however."""
-        self._ended.wait()
-
-    def _call(self) -> None:
+    def call() -> None:
         try:
-            self._answers.append(self._function())
+            future.set_result(function())
         except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
-            self._error = error
-        finally:
-            self._ended.set()
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return future
 
 
 def call_each(function: Callable[[A], B], arguments: Sequence[A], *, at_most: int) -> list[B]:

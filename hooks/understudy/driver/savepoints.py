@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from understudy.driver.error_text import first_line
 from understudy.driver.java import java_class
-from understudy.driver.parallel import Background, call_each
+from understudy.driver.parallel import call_each, in_background
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
@@ -81,21 +82,20 @@ class Savepoints:
             return done
 
         began = time.monotonic()
-        work: list[Background[list[SavedQuery]]] = []
+        work: list[Future[list[SavedQuery]]] = []
         try:
-            work.append(Background(lambda: call_each(copy, named, at_most=_AT_MOST)))
+            work.append(in_background(lambda: call_each(copy, named, at_most=_AT_MOST)))
             saved = _in_time(work[0], asked, "copied")
             copying = time.monotonic() - began
             held = copied()
-            work.append(Background(lambda: self._prove(asked, queries, saved)))
+            work.append(in_background(lambda: self._prove(asked, queries, saved)))
             saved = _in_time(work[1], asked, "proven")
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too; the supervisor decides what follows
             problem = str(error) if isinstance(error, UnderstudyError) else first_line(error)
         spark = queries[0].session.version if queries else ""
         self.send(Saved(asked.request, asked.number, problem, spark, held, copying, [] if problem else saved))
         if problem:
-            for each in work:
-                each.wait()
+            wait(work)
             _discard(asked, made)
 
     def _queries(self) -> list[PendingQuery]:
@@ -134,10 +134,10 @@ class Savepoints:
         return how if how in _ON_IT else ""
 
 
-def _in_time(work: Background[list[SavedQuery]], asked: Save, done: str) -> list[SavedQuery]:
+def _in_time(work: Future[list[SavedQuery]], asked: Save, done: str) -> list[SavedQuery]:
     """Raises ``EnvironmentProblem`` where it takes longer than was asked for, and what it raises."""
     try:
-        return work.answer(asked.timeout + _SAYS)
+        return work.result(asked.timeout + _SAYS)
     except TimeoutError:
         raise EnvironmentProblem(
             f"the checkpoints are not {done} within {asked.timeout:g} s, and the storage does not say why",

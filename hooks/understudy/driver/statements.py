@@ -78,11 +78,10 @@ def effect_of(session: SparkSession, text: str, arguments: Arguments = None) -> 
     jvm: Any = session._jvm  # noqa: SLF001
     named = java_class(jvm, "java.lang.Class").forName
     command = named("org.apache.spark.sql.catalyst.plans.logical.Command", False, plan.getClass().getClassLoader())
-    if plan.getClass().getSimpleName() == _UNTOLD or any(
-        _changes(session, node, kind, command) for node, kind in _nodes(session, plan)
-    ):
+    kind = _kind(plan)
+    if kind == _UNTOLD or any(_changes(session, node, called, command) for node, called in _nodes(session, plan)):
         return Effect.CHANGES
-    if command.isInstance(plan) or plan.getClass().getSimpleName().startswith(_LOOKS):
+    if command.isInstance(plan) or kind.startswith(_LOOKS):
         return Effect.OWN
     return Effect.NONE if _is_sparks(plan, named) else Effect.CHANGES
 
@@ -114,9 +113,13 @@ def _is_sparks(plan: Any, named: Any) -> bool:
     return jar(plan.getClass()) in own
 
 
+def _kind(plan: Any) -> str:
+    return str(plan.getClass().getSimpleName())
+
+
 def _nodes(session: SparkSession, plan: Any) -> Iterator[tuple[Any, str]]:
     """The plan's nodes with what they are called: a query may hold several inserts. What only looks is not looked into."""
-    kind = str(plan.getClass().getSimpleName())
+    kind = _kind(plan)
     yield plan, kind
     if not kind.startswith(_LOOKS):
         for child in as_java(session, plan.children()):

@@ -14,6 +14,10 @@ from understudy.ha.savepoints import Proof, Savepoint
 Change = Callable[[Job], Job]
 
 
+def _may_begin(job: Job, request: str) -> bool:
+    return job.requests.is_under_way(request) and job.savepoints.of_request(request) is None
+
+
 def begin(
     request: str, place: Callable[[int], str], now: float, found: Collection[Checkpoint], above: int = 0
 ) -> Change:
@@ -24,7 +28,7 @@ def begin(
     """
 
     def begun(job: Job) -> Job:
-        if not job.requests.is_under_way(request) or job.savepoints.of_request(request) is not None:
+        if not _may_begin(job, request):
             return job
         job = job.noted(found)
         counted = job.checkpoints.numbered(above)
@@ -64,7 +68,7 @@ def unnumbered(request: str, text: str, now: float) -> Change:
     """No savepoint has begun, for what ``text`` says. Unchanged where ``request`` was withdrawn meanwhile, or has begun one already."""
 
     def failed(job: Job) -> Job:
-        if not job.requests.is_under_way(request) or job.savepoints.of_request(request) is not None:
+        if not _may_begin(job, request):
             return job
         return replace(job, requests=job.requests.answered(Result.FAILED, text, now))
 

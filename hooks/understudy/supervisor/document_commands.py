@@ -128,6 +128,6 @@ class DocumentCommands:
         self.log.say("claimed", f"the job is run under token {job.token}", epoch=job.token.epoch, seconds=seconds)
         begins = job.runs.first == int(job.token)
         self.health.granted(job.token.epoch, seconds, begins=begins, committed_at=job.committed_at)
-        if job.runs.run and job.runs.first == int(job.token):
+        if job.runs.run and begins:
             self.log.say("run-begins", run_begins(job.runs), epoch=job.token.epoch)
         return AttemptBegun(job.token, command.purpose, job.requests.under_way, job.draining, job.saving)

@@ -84,7 +84,7 @@ class Supervisor:
         fence_jar: Path,
         log: Log,
     ) -> None:
-        self._settings, self._services, self._host, self._log, clock = settings, services, host, log, host.clock
+        self._settings, self._services, self._host, self._log = settings, services, host, log
         native, storage = host.native is not None, services.blobs is not None
         self._state = State(Rules(settings.restart, native, storage, settings.timings.renew))
         self._inbox: asyncio.Queue[Event] = asyncio.Queue()
@@ -103,7 +103,7 @@ class Supervisor:
             EvidenceListener(self._leader_elsewhere, self._leader_died, self._stop, self._leader_pod_deleted),
         )
         self.health = Health(
-            clock,
+            host.clock,
             FenceCounts(),
             live_within=2 * settings.timings.retry,
             last_turn=lambda: self._elector.last_decision_at,
@@ -112,10 +112,10 @@ class Supervisor:
         self._tasks = RootTasks(log)
         self.told_to_stop = asyncio.Event()
         self.successor: str | None = None  # to which a leader that was told to stop has released its lock
-        self._guard = DeadlineGuard(settings.timings, clock.instant)
+        self._guard = DeadlineGuard(settings.timings, host.clock.instant)
         self._unreachable = ""  # what was said last of why documents cannot be reached
         self._completed: Token | None = None  # the leader under which a script has come to its end
-        self._execute = self._make_executor(fence_jar, clock)
+        self._execute = self._make_executor(fence_jar, host.clock)
         self._watchers = Watchers(
             settings,
             services,
