@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.spark.rig import Rig
 from tests.spark.test_rehearsal_user_code import HEADER, committed, feed, led_once, noted, rounds
+from understudy.protocol.messages import Starting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -89,6 +91,126 @@ def test_a_batch_never_finds_what_a_rehearsal_has_cached(tmp_path: Path) -> None
     found = {name: [line for line in noted(tmp_path / name) if line.startswith("1 False")] for name in CACHING}
     assert found == {name: ["1 False [2]"] for name in CACHING}
     assert noted(tmp_path / "entries") == ["2 True"], "what the script has cached, and the statement of the real batch"
+
+
+OVERTAKEN = """
+def frame(value):
+    return spark.createDataFrame([(value,)], "value string")
+
+def changes(value):
+    return {
+        "createTempView": lambda: frame(value).createTempView("made"),
+        "createOrReplaceTempView": lambda: frame(value).createOrReplaceTempView("seen"),
+        "registerTempTable": lambda: frame(value).registerTempTable("seen"),
+        "dropTempView": lambda: spark.catalog.dropTempView("made"),
+        "uncacheTable": lambda: spark.catalog.uncacheTable("kept"),
+        "clearCache": lambda: spark.catalog.clearCache(),
+        "unpersist": lambda: spark.table("kept").unpersist(),
+        "CREATE VIEW": lambda: spark.sql(f"CREATE OR REPLACE TEMP VIEW seen AS SELECT '{value}' AS value"),
+        "in the JVM": lambda: spark._jsparkSession.sql(f"CREATE OR REPLACE TEMP VIEW seen AS SELECT '{value}' AS value"),
+        "SET": lambda: spark.sql(f"SET spark.told={value}"),
+        "conf.set": lambda: spark.conf.set("spark.told", value),
+        "conf.unset": lambda: spark.conf.unset("spark.told"),
+        "udf.register": lambda: spark.udf.register("told", lambda: value),
+        "setCurrentDatabase": lambda: spark.catalog.setCurrentDatabase("default"),
+    }
+
+@understudy.rehearsable
+def overtaken(batch, number):
+    if not understudy.current().rehearsing:
+        for change in changes("real").values():
+            change()
+        frame("real").createOrReplaceTempView("kept")
+        spark.catalog.cacheTable("kept")
+        spark.conf.set("spark.told", "real")
+        note("began", number)
+        while number > 0 and not Path("tried").exists():
+            time.sleep(0.05)
+        told = spark.sql("SELECT value, told() FROM seen").first()
+        note("told", number, *told, spark.conf.get("spark.told"), spark.catalog.isCached("kept"))
+    elif Path("hold").exists():
+        note("waits", number)
+        while Path("hold").exists():
+            time.sleep(0.05)
+        for name, change in changes("stale").items():
+            try:
+                change()
+            except BaseException as error:
+                note("ended", name, type(error).__name__)
+            else:
+                note("changed", name)
+        Path("tried").touch()
+    else:
+        for change in changes("rehearsed").values():
+            change()
+        note("rehearsed", number)
+
+frame("script").createOrReplaceTempView("kept")
+spark.catalog.cacheTable("kept")
+start("overtaken", overtaken)
+spark.streams.awaitAnyTermination()
+"""
+
+
+def test_a_function_that_a_grant_overtakes_changes_nothing_that_a_batch_reads(tmp_path: Path) -> None:
+    led_once(tmp_path, HEADER + OVERTAKEN, "overtaken")
+    with Rig(tmp_path, HEADER + OVERTAKEN, rehearse="live", every=0.1) as standby:
+        rounds(standby, 2)
+        assert noted(tmp_path / "rehearsed")
+        (tmp_path / "hold").touch()
+        standby.until(tmp_path / "waits", "0")
+        feed(tmp_path, "2")
+        standby.lead(epoch=2)
+        standby.until(tmp_path / "began", "1")
+        (tmp_path / "hold").unlink()
+        committed(standby, 1, "overtaken")
+    assert noted(tmp_path / "changed") == []
+    assert {line.rsplit(" ", 1)[1] for line in noted(tmp_path / "ended")} == {"RehearsalAbandoned", "Py4JJavaError"}
+    assert noted(tmp_path / "told") == [f"{number} real real real True" for number in (0, 1)]
+
+
+CACHED_SLOWLY = """
+class Slow(str):
+    "A name that is sent to the JVM when the test says so."
+    def replace(self, *how):
+        if understudy.current().rehearsing and Path("hold").exists():
+            note("caching", "now")
+            while Path("hold").exists():
+                time.sleep(0.05)
+            note("order", "sent")
+        return str.replace(self, *how)
+
+@understudy.rehearsable
+def slowly(batch, number):
+    if not understudy.current().rehearsing:
+        note("order", "batch", number)
+    frame = spark.read.schema("k string, price int").json("prices").select("price")
+    frame.createOrReplaceTempView("named")
+    spark.catalog.cacheTable(Slow("named"))
+    note("slowly", number, understudy.current().rehearsing, sorted({row.price for row in spark.table("named").collect()}))
+    spark.catalog.uncacheTable("named")
+
+start("slowly", slowly)
+spark.streams.awaitAnyTermination()
+"""
+
+
+def test_a_takeover_waits_for_what_a_function_is_caching(tmp_path: Path) -> None:
+    price(tmp_path, 1)
+    led_once(tmp_path, HEADER + CACHED_SLOWLY, "slowly")
+    with Rig(tmp_path, HEADER + CACHED_SLOWLY, rehearse="live", every=0.1) as standby:
+        rounds(standby, 2)
+        (tmp_path / "hold").touch()
+        standby.until(tmp_path / "caching", "now")
+        price(tmp_path, 2)
+        feed(tmp_path, "2")
+        standby.lead(epoch=2)
+        standby.wait_for(Starting)
+        time.sleep(2)  # without the wait the batch begins within it
+        (tmp_path / "hold").unlink()
+        committed(standby, 1, "slowly")
+    assert noted(tmp_path / "order") == ["batch 0", "sent", "batch 1"]
+    assert noted(tmp_path / "slowly")[-1] == "1 False [2]"
 
 
 CHECKPOINTS = """

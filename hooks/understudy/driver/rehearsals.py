@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from understudy.driver.pending_query import PendingQuery
 
 
-#: Seconds in which a cancelled rehearsal lets go of what it has cached; it takes milliseconds.
+#: Seconds in which a cancelled rehearsal lets go of what it has cached, and ends what it changes of a session; it takes milliseconds.
 _PATIENCE = 5.0
 
 
@@ -140,7 +140,7 @@ class Rehearsals:
         self._added.set()
         with self._lock:
             running = list(self._running.values())
-        self._end([rehearsal.cancel for rehearsal in running])
+        self._end(running, lambda rehearsal: rehearsal.cancel())
 
     def pause(self, seconds: float) -> None:
         """Break off the round that is under way, which then counts for nothing, and begin none for ``seconds``. Waits for nothing.
@@ -156,16 +156,27 @@ class Rehearsals:
                 self._running = {}
             self._endings = [thread for thread in self._endings if thread.is_alive()]
         self._warm_up.pause(seconds)
-        self._end([rehearsal.close if running else rehearsal.sitOut for rehearsal in known])
+        if running:
+            self._end(known, lambda rehearsal: rehearsal.close())
+        else:
+            self._end(known, lambda rehearsal: rehearsal.sitOut(), over=False)
 
-    def _end(self, ways: list[Callable[[], None]]) -> None:
-        for way in ways:
-            thread = threading.Thread(target=way, daemon=True)
+    def _end(self, rehearsals: list[Any], way: Callable[[Any], None], *, over: bool = True) -> None:
+        def end(rehearsal: Any) -> None:
+            way(rehearsal)
+            if over and self.functions:
+                rehearsal.letGo()
+
+        for rehearsal in rehearsals:
+            thread = threading.Thread(target=end, args=(rehearsal,), daemon=True)
             thread.start()
             self._endings.append(thread)
 
     def let_go(self) -> None:
-        """Wait until nothing that a function of the user's has cached in a rehearsal is left: a batch would find it. After ``cancel``."""
+        """Wait until no rehearsed function caches or changes anything that a batch would find, and what it has cached is gone. After ``cancel``.
+
+        Not for longer than some seconds. What ends later is let go then.
+        """
         give_up = time.monotonic() + _PATIENCE
         for thread in list(self._endings) if self.functions else ():
             thread.join(max(give_up - time.monotonic(), 0.0))

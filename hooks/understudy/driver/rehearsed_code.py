@@ -134,6 +134,10 @@ class RehearsedThreads:
 
         return call
 
+    def changing(self, what: str) -> AbstractContextManager[None]:
+        """While a session or the cache is being changed, which the job's own batches share. A takeover waits for a rehearsal that does."""
+        return self._entered(what, lambda writes: writes.change()) if self.here else nullcontext()
+
     def caching(self, session: Any, what: str, frame: Callable[[], Any]) -> AbstractContextManager[None]:
         """While ``frame``, of Java, is being cached. In a rehearsal it is let go when that ends."""
         return self._caching(session, what, frame) if self.here else nullcontext()
@@ -144,18 +148,24 @@ class RehearsedThreads:
             self._calls[threading.get_ident()].writes.caches(frame())
             yield
 
-    @contextmanager
-    def commands(self, session: Any, what: str, *, changes: bool = True) -> Iterator[None]:
+    def commands(self, session: Any, what: str, *, changes: bool = True) -> AbstractContextManager[None]:
         """Run Spark's commands of a rehearsed function in ``session``; those that are refused there abandon the function.
 
-        Not ``changes``: they run as they are.
+        Not ``changes``: they change no more than the session and the cache, and run as they are.
         """
+        return self._entered(what, lambda writes: writes.enter(session._jsparkSession, not changes))  # noqa: SLF001
+
+    @contextmanager
+    def _entered(self, what: str, enter: Callable[[Any], None]) -> Iterator[None]:
         call = self._calls[threading.get_ident()]
         if not call.pinned:
             call.abandon(f"{what}, because PYSPARK_PIN_THREAD is false")
-        if call.writes.over():
-            call.abandon(what)
-        call.writes.enter(session._jsparkSession, not changes)  # noqa: SLF001
+        try:
+            enter(call.writes)
+        except Exception:
+            if call.writes.over():
+                call.abandon(what)
+            raise
         try:
             yield
         except Exception:

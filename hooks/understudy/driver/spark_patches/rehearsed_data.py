@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -11,7 +12,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 
 from understudy.driver.rehearsed_code import RehearsedThreads
 from understudy.driver.spark_patches.registry import PatchRegistry
-from understudy.driver.spark_patches.targets import CACHES, CATALOG, FRAME, RDD_CHECKPOINT
+from understudy.driver.spark_patches.targets import CACHES, CATALOG, FRAME, RDD_CHECKPOINT, SESSION_CHANGES
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,6 +20,7 @@ T = TypeVar("T")
 
 def install(patches: PatchRegistry, rehearsed: RehearsedThreads) -> None:
     _let_go_of_caches(patches, rehearsed)
+    _change_sessions(patches, rehearsed)
     _checkpoint_locally(patches, rehearsed)
 
 
@@ -43,6 +45,21 @@ def _let_go_of_caches(patches: PatchRegistry, rehearsed: RehearsedThreads) -> No
     for name in CACHES:
         patches.replace(f"{FRAME}.{name}", caching)
     patches.replace(f"{CATALOG}.cacheTable", caching_table)
+
+
+def _change_sessions(patches: PatchRegistry, rehearsed: RehearsedThreads) -> None:
+    """A function that a grant has overtaken would replace the view that a batch reads, or uncache what one has cached."""
+
+    def changing(stock: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(stock)
+        def change(*arguments: P.args, **options: P.kwargs) -> T:
+            with rehearsed.changing(stock.__qualname__):
+                return stock(*arguments, **options)
+
+        return change
+
+    for target in SESSION_CHANGES:
+        patches.replace(target, changing)
 
 
 def _checkpoint_locally(patches: PatchRegistry, rehearsed: RehearsedThreads) -> None:

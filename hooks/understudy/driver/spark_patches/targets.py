@@ -33,6 +33,20 @@ RDD_CHECKPOINT = "pyspark.core.rdd:RDD.checkpoint"
 #: What caches a frame.
 CACHES = ("cache", "persist")
 
+#: What changes a session, or the cache that all sessions share, and nothing else.
+SESSION_CHANGES = tuple(
+    f"{owner}.{name}"
+    for owner, names in (
+        (FRAME, "createTempView createOrReplaceTempView registerTempTable unpersist"),
+        (CATALOG, "dropTempView uncacheTable clearCache setCurrentDatabase setCurrentCatalog"),
+        ("pyspark.sql.conf:RuntimeConfig", "set unset"),
+        ("pyspark.sql.udf:UDFRegistration", "register registerJavaFunction registerJavaUDAF"),
+        ("pyspark.sql.udtf:UDTFRegistration", "register"),
+        ("pyspark.sql.datasource:DataSourceRegistration", "register"),
+    )
+    for name in names.split()
+)
+
 _GATED = "Writes in batch: waits for the grant, counts as user code while it runs, and is refused in a session without the fence."
 
 
@@ -147,6 +161,11 @@ _REHEARSED = (
     Patch(f"{CATALOG}.cacheTable", "What a rehearsed foreachBatch function caches is let go when its rehearsal ends."),
 )
 
+_REHEARSED_CHANGES = tuple(
+    Patch(target, "A rehearsed foreachBatch function that the grant has overtaken changes no session, nor the cache.")
+    for target in SESSION_CHANGES
+)
+
 _REHEARSED_CHECKPOINTS = tuple(
     Patch(
         target, "A rehearsed foreachBatch function leaves nothing in a checkpoint directory: it is a local checkpoint."
@@ -215,6 +234,7 @@ PATCHES: tuple[Patch, ...] = (
     *_SESSIONS,
     *_WRITERS,
     *_REHEARSED,
+    *_REHEARSED_CHANGES,
     *_REHEARSED_CHECKPOINTS,
     *_ACCUMULATORS,
     *_DELTA_TABLES,

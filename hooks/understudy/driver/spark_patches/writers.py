@@ -12,7 +12,7 @@ from understudy.driver.gate_client import GateClient
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.spark_patches.reads import waits_for_view
 from understudy.driver.spark_patches.registry import PatchRegistry
-from understudy.driver.spark_patches.targets import CACHES, CATALOG, FRAME, RDD_CHECKPOINT, SESSION
+from understudy.driver.spark_patches.targets import CACHES, CATALOG, FRAME, RDD_CHECKPOINT, SESSION, SESSION_CHANGES
 from understudy.driver.statements import Effect, effect_of
 
 #: The modules whose declared targets all write. Of the catalog only what changes it is gated.
@@ -33,6 +33,7 @@ _NOT_GATED = (
     *(f"{CATALOG}.{name}" for name in ("tableExists", "cacheTable")),
     *(f"{FRAME}.{name}" for name in (*CACHES, "checkpoint")),
     RDD_CHECKPOINT,
+    *SESSION_CHANGES,
 )
 
 

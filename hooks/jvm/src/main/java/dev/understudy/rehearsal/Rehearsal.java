@@ -3,7 +3,6 @@ package dev.understudy.rehearsal;
 import dev.understudy.fence.CachingCheckpointFileSystem;
 import java.io.IOException;
 import java.util.HashMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.UUID;
@@ -53,7 +52,7 @@ public final class Rehearsal {
   private final RehearsalMode mode;
   private final String name = RehearsalLogFilter.NAME + UUID.randomUUID();
 
-  private final RehearsedJobs jobs;
+  private final FunctionLife functions;
   private BatchFunction function;
   private Rehearsal before;
   private WarmState state;
@@ -81,7 +80,11 @@ public final class Rehearsal {
     this.path = path;
     this.plan = data.queryExecution().analyzed();
     this.userSession = data.sparkSession();
-    this.jobs = new RehearsedJobs(userSession.sparkContext(), name);
+    this.functions =
+        new FunctionLife(
+            new RehearsedJobs(userSession.sparkContext(), name),
+            new SessionChanges(),
+            () -> cancelled);
     this.sqlConf = sqlConf;
     this.checkpointRoot = checkpointRoot;
     this.scratch = scratch;
@@ -185,7 +188,7 @@ public final class Rehearsal {
       throw new CancellationException("the rehearsal was cancelled");
     }
     if (mode == RehearsalMode.OFF) {
-      return json("off", -1, 0, new Result(false, false, 0));
+      return new PlayedRound(false, false, 0).json("off", -1, 0);
     }
     Thread thread = new Thread(() -> play(round), name);
     thread.setDaemon(true);
@@ -221,7 +224,8 @@ public final class Rehearsal {
 
   /**
    * Ends the rehearsal at once and for good. Never waits; what is left of a round is cleared away
-   * in the background. What a function of the user's has cached is let go when this returns.
+   * in the background. What a function of the user's has cached is let go when this returns, and
+   * what it is caching or changing of a session now once {@link #letGo} has.
    */
   public void cancel() {
     cancelled = true;
@@ -229,7 +233,7 @@ public final class Rehearsal {
     if (called != null) {
       called.cancel();
     }
-    jobs.cancel();
+    functions.jobs().cancel();
     if (before != null) {
       before.cancel();
     }
@@ -251,6 +255,11 @@ public final class Rehearsal {
       thread.setDaemon(true);
       thread.start();
     }
+  }
+
+  /** After {@link #cancel()}: waits until functions change nothing more that batches would find. */
+  public void letGo() throws InterruptedException {
+    functions.changes().awaitNone();
   }
 
   /** Cancels, and removes scratch; while a round is still ending, that round does it. */
@@ -320,7 +329,7 @@ public final class Rehearsal {
         mode == RehearsalMode.PLAN
             ? Sources.Rows.NONE
             : mode == RehearsalMode.SYNTHETIC ? Sources.Rows.GENERATED : Sources.Rows.REAL;
-    Result result = act(past, rows, conf);
+    PlayedRound result = act(past, rows, conf);
     if (!result.ran() && rows == Sources.Rows.REAL) { // a throw-away checkpoint, and no input yet
       result = act(past, Sources.Rows.GENERATED, conf);
     }
@@ -332,12 +341,11 @@ public final class Rehearsal {
         mode == RehearsalMode.PLAN
             ? "plan"
             : result.generated() ? "synthetic" : past == null ? "throwaway" : "live";
-    return json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9, result);
+    return result.json(how, past == null ? 0 : past.batch(), (System.nanoTime() - began) / 1e9);
   }
 
-  private record Result(boolean ran, boolean generated, long rows) {}
-
-  private Result act(ReplayableBatch past, Sources.Rows rows, Configuration conf) throws Exception {
+  private PlayedRound act(ReplayableBatch past, Sources.Rows rows, Configuration conf)
+      throws Exception {
     FileSystem scratchFs = scratch.getFileSystem(conf);
     Path mine = scratchFs.makeQualified(new Path(scratch, "round-" + rounds++));
     FileSystem raw = scratchFs instanceof LocalFileSystem local ? local.getRaw() : scratchFs;
@@ -351,8 +359,7 @@ public final class Rehearsal {
       bytesRead.addAndGet(rewritten.bytes());
       Dataset<Row> data = Dataset.ofRows(session, rewritten.plan());
       BatchFunction called = past == null || rewritten.generated() ? null : function;
-      RehearsedBatch batches =
-          new RehearsedBatch(called, userSession, mine, delta, jobs, () -> cancelled);
+      RehearsedBatch batches = new RehearsedBatch(called, userSession, mine, delta, functions);
       this.batches = batches;
       DataStreamWriter<Row> writer =
           Sinks.writer(user, path, data, name, overlay.root(), mine, delta, batches);
@@ -363,7 +370,7 @@ public final class Rehearsal {
     }
   }
 
-  private Result run(
+  private PlayedRound run(
       DataStreamWriter<Row> writer,
       Overlay overlay,
       ReplayableBatch past,
@@ -384,16 +391,6 @@ public final class Rehearsal {
       query.clear();
     }
     query.requireSuccess(past);
-    return new Result(overlay.batchCommitted(), sources.generated(), query.rows());
-  }
-
-  private static String json(String how, long batch, double seconds, Result result) {
-    return String.format(
-        Locale.ROOT,
-        "{\"how\":\"%s\",\"batch\":%d,\"seconds\":%.3f,\"rows\":%d}",
-        how,
-        batch,
-        seconds,
-        result.rows());
+    return new PlayedRound(overlay.batchCommitted(), sources.generated(), query.rows());
   }
 }

@@ -1,7 +1,6 @@
 package dev.understudy.rehearsal;
 
 import java.io.IOException;
-import java.util.function.BooleanSupplier;
 import java.util.stream.IntStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.java.function.VoidFunction2;
@@ -23,30 +22,26 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
   private final transient SparkSession script;
   private final transient Path scratch;
   private final transient DeltaScratch delta;
-  private final transient RehearsedJobs jobs;
-  private final transient BooleanSupplier cancelled;
+  private final transient FunctionLife life;
   private transient volatile RehearsedWrites current;
 
   /**
    * @param function the user's, if it is to be rehearsed; else null
    * @param script the script's session
    * @param scratch of this round
-   * @param jobs that functions start in this query's rehearsals
-   * @param cancelled whether the rehearsal was
+   * @param life of functions in this query's rehearsals
    */
   RehearsedBatch(
       BatchFunction function,
       SparkSession script,
       Path scratch,
       DeltaScratch delta,
-      RehearsedJobs jobs,
-      BooleanSupplier cancelled) {
+      FunctionLife life) {
     this.function = function;
     this.script = script;
     this.scratch = scratch;
     this.delta = delta;
-    this.jobs = jobs;
-    this.cancelled = cancelled;
+    this.life = life;
   }
 
   @Override
@@ -56,20 +51,20 @@ final class RehearsedBatch implements VoidFunction2<Dataset<Row>, Long> {
       return;
     }
     SparkSession session = (SparkSession) batch.sparkSession();
-    RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, jobs, cancelled);
+    RehearsedWrites writes = new RehearsedWrites(session, scratch, delta, life);
     current = writes;
-    if (cancelled.getAsBoolean()) {
+    if (life.cancelled().getAsBoolean()) {
       return;
     }
     boolean ran;
-    jobs.enter();
+    life.jobs().enter();
     writes.enter(script, false); // also for what passes none of Python's writers
     try {
       ran = function.call(batch, number, writes);
     } finally {
       writes.leave();
       writes.end();
-      jobs.leave();
+      life.jobs().leave();
       // what the function has cached of it, and not let go because it was ended
       session
           .sharedState()

@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.Row;
@@ -66,7 +65,8 @@ public final class RehearsedWrites {
           "RefreshTableCommand",
           "ExplainCommand");
 
-  private record Frame(RehearsedWrites writes, boolean passes, RehearsedCache cached) {}
+  private record Frame(
+      RehearsedWrites writes, boolean passes, boolean changes, RehearsedCache cached) {}
 
   /** By thread, because Py4J enters here: whose commands it runs, and whether they may run. */
   private static final ThreadLocal<Deque<Frame>> FRAMES = ThreadLocal.withInitial(ArrayDeque::new);
@@ -74,8 +74,7 @@ public final class RehearsedWrites {
   private final SparkSession session;
   private final Path scratch;
   private final DeltaScratch delta;
-  private final BooleanSupplier cancelled;
-  private final RehearsedJobs jobs;
+  private final FunctionLife life;
   private final RehearsedCache cached;
   private volatile String refused = "";
   private volatile boolean ended;
@@ -85,17 +84,11 @@ public final class RehearsedWrites {
    * @param session the batch's, which is this round's alone
    * @param scratch of this round
    */
-  RehearsedWrites(
-      SparkSession session,
-      Path scratch,
-      DeltaScratch delta,
-      RehearsedJobs jobs,
-      BooleanSupplier cancelled) {
+  RehearsedWrites(SparkSession session, Path scratch, DeltaScratch delta, FunctionLife life) {
     this.session = session;
     this.scratch = scratch;
     this.delta = delta;
-    this.jobs = jobs;
-    this.cancelled = cancelled;
+    this.life = life;
     this.cached = new RehearsedCache(session.sharedState().cacheManager());
     add(new Strategy(this), session);
   }
@@ -103,25 +96,56 @@ public final class RehearsedWrites {
   /**
    * From now on, until {@link #leave}, this thread's commands in {@code owner} are this function's.
    *
-   * @param passes they change nothing, and run as they are
+   * @param passes they run as they are: a {@link #change}
    * @throws IllegalStateException once the rehearsal was cancelled, or a command was refused
    */
   public void enter(SparkSession owner, boolean passes) {
+    if (passes) {
+      change();
+    } else {
+      requireRunning();
+      push(false, false);
+    }
+    add(new Strategy(null), owner);
+  }
+
+  /**
+   * From now on, until {@link #leave}, this thread changes no more than a session and the cache. A
+   * takeover waits for it.
+   *
+   * @throws IllegalStateException once the rehearsal was cancelled, or a command was refused
+   */
+  public void change() {
+    life.changes().begin();
+    try {
+      requireRunning(); // after it has begun: what cancels looks the other way round
+    } catch (IllegalStateException e) {
+      life.changes().end();
+      throw e;
+    }
+    push(true, true);
+  }
+
+  private void requireRunning() {
     if (over()) {
       throw new IllegalStateException("the rehearsal of this function has ended");
     }
-    add(new Strategy(null), owner);
-    push(passes);
   }
 
-  private void push(boolean passes) {
-    FRAMES.get().push(new Frame(this, passes, cached.part()));
+  private void push(boolean passes, boolean changes) {
+    FRAMES.get().push(new Frame(this, passes, changes, cached.part()));
   }
 
   public void leave() {
     Frame left = FRAMES.get().pop();
-    if (over()) { // what was being cached while the rehearsal ended
-      left.cached().drop();
+    try {
+      if (over()) { // what was being cached while the rehearsal ended
+        left.cached().drop();
+      }
+    } finally {
+      if (left.changes()) {
+        life.changes().end();
+      }
     }
   }
 
@@ -140,25 +164,25 @@ public final class RehearsedWrites {
    * @throws IllegalStateException if that was cancelled
    */
   public void join() {
-    jobs.enter();
+    life.jobs().enter();
     if (cancelled()) { // looked at after it is entered: what cancels looks the other way round
-      jobs.leave();
+      life.jobs().leave();
       throw new IllegalStateException("the rehearsal of this function was cancelled");
     }
   }
 
   public void part() {
-    jobs.leave();
+    life.jobs().leave();
   }
 
   /** Whether no more of the function is rehearsed: it has returned, or was cancelled or refused. */
   public boolean over() {
-    return ended || cancelled.getAsBoolean() || !refused.isEmpty();
+    return ended || life.cancelled().getAsBoolean() || !refused.isEmpty();
   }
 
   /** Whether the rehearsal was cancelled. */
   public boolean cancelled() {
-    return cancelled.getAsBoolean();
+    return life.cancelled().getAsBoolean();
   }
 
   /** The function has returned. Threads that it has left behind write nothing from now on. */
@@ -174,7 +198,7 @@ public final class RehearsedWrites {
 
   /** Runs commands of the rehearsal's own in the session of the batch. */
   void unredirected(IoAction action) throws IOException {
-    push(true);
+    push(true, false);
     try {
       action.run();
     } finally {
@@ -234,11 +258,14 @@ public final class RehearsedWrites {
    */
   private List<SparkPlan> instead(LogicalPlan command) {
     String name = command.getClass().getSimpleName();
+    if (over()) {
+      throw refuse(name, null);
+    }
     if (ofTheSession(command, name)) {
       return List.of();
     }
     LogicalPlan rows = rows(command);
-    if (over() || (rows == null && !DeltaClone.merges(command))) {
+    if (rows == null && !DeltaClone.merges(command)) {
       throw refuse(name, null);
     }
     try {
