@@ -58,10 +58,8 @@ def test_a_takeover_does_not_wait_for_jobs_of_a_rehearsed_function(tmp_path: Pat
         time.sleep(2.0)  # until tasks of them run
         feed(tmp_path, "2")
         standby.lead(epoch=2)
-        began = time.monotonic()
         committed(standby, 1, *NAMES)
-        assert time.monotonic() - began < 30.0, "the lookups of the rehearsal would have taken 100 s each"
         standby.until(tmp_path / "swallowed", "0\n0\n0\n")  # the jobs that followed were cancelled, too
     for name in NAMES[:2]:
         assert noted(tmp_path / name)[-1] == "has 1 1"
-        assert "has 0 200" not in noted(tmp_path / name)
+        assert "has 0 200" not in noted(tmp_path / name), "the lookups of the rehearsal, which take 100 s"

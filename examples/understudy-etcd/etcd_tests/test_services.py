@@ -8,6 +8,7 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -115,16 +116,50 @@ def test_without_most_members_a_start_ends_with_one_error(tmp_path: Path, cluste
         cluster.repair()
 
 
-def test_a_start_goes_past_a_member_that_is_frozen(tmp_path: Path, cluster: Cluster) -> None:
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_start_goes_past_a_member_that_is_frozen(tmp_path: Path, cluster: Cluster, *, leads: bool) -> None:
+    """If that was etcd's leader the others are electing one."""
+    frozen = next(each for each in cluster.members if (each is cluster.leader) == leads)
+    hosts = ",".join(each.address for each in sorted(cluster.members, key=lambda each: each is not frozen))
+
     async def run() -> None:
-        services = await registry.connect("etcd", told(tmp_path, f"{cluster.hosts}/x", 2.0))
+        services = await registry.connect("etcd", told(tmp_path, f"{hosts}/x", 2.0))
         await services.close()
 
-    cluster.members[0].freeze()
+    frozen.freeze()
     try:
         asyncio.run(run())
     finally:
         cluster.repair()
+
+
+@pytest.mark.parametrize(("elections", "waits"), [(2, True), (100, False)])
+def test_a_start_waits_for_an_election_but_not_for_ever(tmp_path: Path, elections: int, *, waits: bool) -> None:
+    said = [(503, '{"code": 14, "message": "etcdserver: leader changed"}')] * elections
+    said.append((200, '{"header": {}, "count": "0"}'))
+
+    async def run() -> UnderstudyError | None:
+        async with await asyncio.start_server(partial(answer_in_turn, said), "127.0.0.1", 0) as server:
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+            if not waits:
+                return await refused(tmp_path, address)
+            services = await registry.connect("etcd", told(tmp_path, address))
+            await services.close()
+            return None
+
+    error = asyncio.run(run())
+    assert error is None or "leader changed" in str(error)
+    assert len(said) == (0 if waits else elections - 3)
+
+
+async def answer_in_turn(
+    said: list[tuple[int, str]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    status, body = said.pop(0)
+    writer.write(f"HTTP/1.1 {status} Said\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode())
+    await writer.drain()
+    writer.close()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from understudy_etcd.address import EtcdAddress
 Json = dict[str, Any]
 
 #: Codes of gRPC's.
-INVALID, NOT_FOUND, DENIED, EXHAUSTED, UNAUTHENTICATED = 3, 5, 7, 8, 16
+INVALID, NOT_FOUND, DENIED, EXHAUSTED, UNAVAILABLE, UNAUTHENTICATED = 3, 5, 7, 8, 14, 16
 #: Those of a request that has not been carried out: these, failed precondition, out of range and unimplemented. After all others, such as
 #: unavailable, it may have been.
 _REFUSED = frozenset({INVALID, NOT_FOUND, DENIED, EXHAUSTED, UNAUTHENTICATED, 9, 11, 12})
@@ -29,6 +29,10 @@ _REFUSED = frozenset({INVALID, NOT_FOUND, DENIED, EXHAUSTED, UNAUTHENTICATED, 9,
 
 class UnansweredError(Exception):
     """No answer, and never one any more. A write may have landed, or may land yet."""
+
+
+class UnavailableError(UnansweredError):
+    """A member's answer is that it cannot now: its cluster elects a leader, for instance. The same is true of what was asked."""
 
 
 class RefusedError(Exception):
@@ -134,7 +138,8 @@ class EtcdClient:
         if isinstance(code, int) and code in _REFUSED:
             raise RefusedError(code, str(message))
         self._leave(member)
-        raise UnansweredError(f"{self.address}: {message or f'an answer with status {response.status}'}")
+        error = UnavailableError if code == UNAVAILABLE else UnansweredError
+        raise error(f"{self.address}: {message or f'an answer with status {response.status}'}")
 
     async def _send(self, path: str, body: Json) -> aiohttp.ClientResponse:
         """To the member that answered last, or the next one that takes a connection. Raises ``UnansweredError``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from understudy.services.plugin import (
     HighAvailabilityServices,
     Plugin,
@@ -12,8 +14,11 @@ from understudy.services.plugin import (
     find_names,
 )
 from understudy_etcd.address import FORM, parse
-from understudy_etcd.client import NOT_FOUND, EtcdClient, RefusedError, UnansweredError
+from understudy_etcd.client import NOT_FOUND, EtcdClient, RefusedError, UnansweredError, UnavailableError
 from understudy_etcd.documents import EtcdDocumentStore, below, refusal
+
+#: Seconds in which etcd elects a leader, unless votes are split, and how many of them a start waits for.
+_ELECTION, _ELECTIONS = 1.0, 3
 
 
 async def connect(settings: ServicesSettings) -> HighAvailabilityServices:
@@ -60,11 +65,18 @@ async def _prove(client: EtcdClient) -> None:
 
 
 async def _count(client: EtcdClient) -> None:
-    """Asks each member once, if need be: one that is frozen takes connections, and is left after its time."""
-    for left in reversed(range(len(client.address.members))):
+    """Asks each member once, if need be: one that is frozen takes connections, and is left after its time. Elections are waited for."""
+    left, elections = len(client.address.members), _ELECTIONS
+    while True:
         try:
             await client.ask("/v3/kv/range", {**below(client.address.prefix), "count_only": True})
+        except UnavailableError:
+            if not elections:
+                raise
+            elections -= 1
+            await asyncio.sleep(_ELECTION)
         except UnansweredError:
+            left -= 1
             if not left:
                 raise
         else:
