@@ -138,8 +138,8 @@ class EtcdClient:
         if isinstance(code, int) and code in _REFUSED:
             raise RefusedError(code, str(message))
         self._leave(member)
-        error = UnavailableError if code == UNAVAILABLE else UnansweredError
-        raise error(f"{self.address}: {message or f'an answer with status {response.status}'}")
+        kind = UnavailableError if code == UNAVAILABLE else UnansweredError
+        raise kind(f"{self.address}: {message or f'an answer with status {response.status}'}")
 
     async def _send(self, path: str, body: Json) -> aiohttp.ClientResponse:
         """To the member that answered last, or the next one that takes a connection. Raises ``UnansweredError``."""
