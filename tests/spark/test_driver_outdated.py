@@ -69,6 +69,31 @@ def test_a_held_script_notices_too(home: Path) -> None:
     assert not (home / "out").exists()
 
 
+ENDLESS = """
+import time
+from pathlib import Path
+import understudy
+@understudy.rehearsable
+def keep(batch, number):
+    while understudy.current().rehearsing:
+        Path("runs").write_text("yes")
+        time.sleep(0.1)
+    batch.join(names, "k")"""
+
+
+def test_a_standby_whose_rehearsed_function_never_returns_notices_too(home: Path) -> None:
+    script = SCRIPT.replace('def keep(batch, number):\n    batch.join(names, "k")', ENDLESS)
+    with Rig(home, script) as leader:
+        leader.lead()
+        leader.until(home / "checkpoints" / "kept" / "commits" / "0", "{")
+    with Rig(home, script, rehearse="live", rounds=1, every=0.2) as rig:
+        rig.until(home / "runs", "yes")
+        overwrite(home, a="new")
+        standing = rig.wait_for(RehearsalReport)
+        assert standing.outdated.endswith("/names has changed since the script read it")
+        assert not standing.rehearsed
+
+
 def test_a_leader_that_fails_on_a_file_that_went_while_it_stood_by_says_so_before_it_ends(home: Path) -> None:
     with Rig(home, SCRIPT) as rig:
         rig.wait_for(RehearsalReport)

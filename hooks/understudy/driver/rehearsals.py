@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from understudy.driver import python_rows
@@ -86,6 +87,8 @@ class Rehearsals:
         self._round_runs = False
         self._thread: threading.Thread | None = None
         self._watcher: threading.Thread | None = None
+        self._reported: RehearsalReport | None = None
+        self._reported_at = time.monotonic()
 
     def add(self, query: PendingQuery) -> None:
         self._warm_up.end()
@@ -97,6 +100,7 @@ class Rehearsals:
                 self._thread = threading.Thread(target=self._run, name="rehearsals", daemon=True)
                 self._thread.start()
         self.inputs.used_by(query)
+        self._watch()
 
     def held_at(self, where: str) -> None:
         """This thread of the script waits at ``where``, or goes on if that is empty. While one waits, no query is expected."""
@@ -113,9 +117,7 @@ class Rehearsals:
             return
         self._report_held()
         self._warm_up.begin()
-        if self._watcher is None:
-            self._watcher = threading.Thread(target=self._watch_inputs, name="batch-inputs", daemon=True)
-            self._watcher.start()
+        self._watch()
 
     @property
     def _held(self) -> str:
@@ -242,8 +244,12 @@ class Rehearsals:
         if self._added.wait(pause) and not self._cancelled.is_set():
             self._rounds = 0
 
+    def _tell(self, report: RehearsalReport) -> None:
+        self._reported, self._reported_at = report, time.monotonic()
+        self._send(report)
+
     def _report(self, number: int, result: RoundResult) -> None:
-        self._send(
+        self._tell(
             RehearsalReport(
                 self._held,
                 not result.failed,
@@ -258,13 +264,13 @@ class Rehearsals:
         )
 
     def _report_off(self) -> None:
-        self._send(
+        self._tell(
             RehearsalReport(self._held, rehearsed=False, how=OFF, rounds=0, seconds=0.0, reason="rehearsals are off")
         )
 
     def _report_held(self, stale: str = "") -> None:
         rounds, seconds = self._warm_up.played
-        self._send(
+        self._tell(
             RehearsalReport(
                 self._held,
                 rehearsed=False,
@@ -280,11 +286,23 @@ class Rehearsals:
         if self._held and not self._queries:
             self._report_held(self.inputs.changed())
 
+    def _watch(self) -> None:
+        with self._lock:
+            if self._watcher is not None:
+                return
+            self._watcher = threading.Thread(target=self._watch_inputs, name="batch-inputs", daemon=True)
+        self._watcher.start()
+
     def _watch_inputs(self) -> None:
-        """A script that is held before it declares a query is not rehearsed, and becomes stale all the same."""
-        while not self._cancelled.wait(self._policy.every) and not self._queries:
-            if stale := self.inputs.changed():
+        """Look at them where no round does: before there is a query, while a round does not end, and in the long pause after one."""
+        while not self._cancelled.wait(self._policy.every):
+            if time.monotonic() < self._reported_at + self._policy.every or not (stale := self.inputs.changed()):
+                continue
+            if not self._queries:
                 self._report_held(stale)
+            elif self._reported is None or not self._reported.outdated:
+                last = self._reported or RehearsalReport(self._held, rehearsed=False, how="", rounds=0, seconds=0.0)
+                self._tell(replace(last, outdated=stale))
 
     def _round(self, pauses: int) -> RoundResult | Interrupted:
         """One round of every query. It counts only if rehearsals were neither paused, beyond ``pauses``, nor cancelled."""
