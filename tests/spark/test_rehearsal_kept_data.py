@@ -74,6 +74,7 @@ def price(home: Path, amount: int) -> None:
     (home / "prices" / f"{amount}.json").write_text(lines)
 
 
+@pytest.mark.long
 def test_a_batch_never_finds_what_a_rehearsal_has_cached(tmp_path: Path) -> None:
     price(tmp_path, 1)
     led_once(tmp_path, HEADER + CACHES, *CACHING)
@@ -229,6 +230,7 @@ spark.streams.awaitAnyTermination()
 """
 
 
+@pytest.mark.long
 def test_a_rehearsal_leaves_nothing_in_the_checkpoint_directory(tmp_path: Path) -> None:
     led_once(tmp_path, HEADER + CHECKPOINTS, "checkpointed")
     kept = sorted((tmp_path / "kept").rglob("part-*"))

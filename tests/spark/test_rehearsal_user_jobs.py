@@ -48,6 +48,7 @@ spark.streams.awaitAnyTermination()
 NAMES = ("in_a_pool", "again_and_again", "plain")
 
 
+@pytest.mark.long
 def test_a_takeover_does_not_wait_for_jobs_of_a_rehearsed_function(tmp_path: Path) -> None:
     led_once(tmp_path, HEADER + JOBS, *NAMES)
     with Rig(tmp_path, HEADER + JOBS, rehearse="live", every=0.1, rounds=30) as standby:

@@ -77,6 +77,7 @@ def used(standby: Rig) -> float:
     return sum(spares(standby)[0].cpu_times()[:2])
 
 
+@pytest.mark.long
 def test_a_takeover_s_first_call_of_a_stateful_processor_is_forked_by_a_warm_interpreter(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(2):

@@ -46,7 +46,7 @@ def committed(rig: Rig, batch: int) -> None:
 @pytest.mark.parametrize(
     "provider",
     [
-        "HDFSBackedStateStoreProvider",
+        pytest.param("HDFSBackedStateStoreProvider", marks=pytest.mark.long),
         pytest.param("RocksDBStateStoreProvider", marks=[pytest.mark.long, pytest.mark.spark43]),
     ],
 )
