@@ -12,7 +12,7 @@ import pytest
 
 from tests.spark.rig import Rig
 from understudy.errors import ScriptProblem
-from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Revoked
+from understudy.protocol.messages import Committed, Ended, Quiesce, Quiesced, RehearsalReport, Revoked, Roots
 
 HEADER = """
 import sys, time
@@ -451,6 +451,28 @@ def test_the_directory_of_a_table_is_claimed_wherever_the_catalog_keeps_it(tmp_p
     }
     assert len(below["_spark_metadata"]) == len(below["commits"]) == 4
     assert below["_understudy"] == below["commits"] | below["_spark_metadata"]
+
+
+def test_a_file_sink_is_claimed_before_it_is_read_whatever_its_format_is_called(tmp_path: Path) -> None:
+    """Spark passes over batches that a sink's log has: those of another job would be lost, and committed."""
+    feed(tmp_path, 1)
+    formats = {
+        "short": "xml",
+        "class": "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat",
+        "newer": "org.apache.spark.sql.execution.datasources.v2.json.JsonDataSourceV2",
+    }
+    script = HEADER + (
+        f"for name, format in {formats}.items():\n"
+        "    writer = rows.select('k').writeStream.queryName(name).format(format).option('rowTag', 'row')\n"
+        "    writer.start(f'out/{name}')\n"
+        "for query in spark.streams.active: query.processAllAvailable()\n"
+    )
+    with Rig(tmp_path, script) as rig:
+        rig.lead()
+        assert rig.wait_for(Ended).code == 0, rig.text()
+    claimed = {root for said in rig.said if isinstance(said, Roots) for root in said.roots}
+    assert {f"file:{tmp_path}/out/{name}" for name in formats} <= claimed
+    assert {path.parent.name for path in (tmp_path / "out").rglob("_spark_metadata")} == formats.keys()
 
 
 def test_a_leaders_statements_are_not_looked_into(tmp_path: Path) -> None:

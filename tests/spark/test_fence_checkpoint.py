@@ -131,6 +131,35 @@ def test_a_leader_frozen_with_a_file_open_cannot_publish_after_a_takeover(
     assert (line["op"], line["outcome"], line["reason"]) == ("publish", "refused", "higher-claim")
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_that_a_successors_claim_has_taken_away_is_not_published(
+    one: Driver, tmp_path: Path, overwrite: bool
+) -> None:
+    """A leader may have been let through, and frozen just before it published: no question can stop it any more."""
+    file = tmp_path / "state" / "0" / "0" / "1.delta"
+    out = one.open(file, overwrite=overwrite)
+    out.write(bytearray(b"stale"))
+    out.flush()
+    (written,) = (tmp_path / "_understudy").glob("staging-*/.1.delta.*.tmp")
+    written.unlink()
+    if overwrite:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"the new leader's")
+    with pytest.raises(Py4JJavaError):
+        out.close()
+    assert file.read_bytes() == b"the new leader's" if overwrite else not file.exists()
+    assert one.logged(path=str(file))[-1]["outcome"] == "unknown"
+
+
+def test_a_claim_of_a_checkpoint_takes_the_predecessors_unpublished_files_away(one: Driver, tmp_path: Path) -> None:
+    seize(tmp_path, token(4))
+    stale = tmp_path / "_understudy" / "staging-of-another-jvm" / ".1.delta.tmp"
+    stale.parent.mkdir()
+    stale.write_text("state")
+    one.write(tmp_path / "offsets" / "0")
+    assert not stale.exists()
+
+
 def test_a_leader_frozen_past_its_deadline_waits_when_nobody_took_over_and_goes_on_when_reopened(
     one: Driver, tmp_path: Path
 ) -> None:

@@ -132,8 +132,8 @@ class PendingQuery:
 
     def count_ungated(self, fence: FenceClient) -> None:
         """Count the driver as busy while tasks write that do not ask the gate, so that it is never parked then."""
-        of_files = len(self.claimed or self.roots) > (self.checkpoint is not None)
-        ungated = self.sink.ungated(self.trigger, table=self.table is not None, of_files=of_files)
+        in_directory = len(self.claimed or self.roots) > (self.checkpoint is not None)
+        ungated = self.sink.ungated(self.trigger, table=self.table is not None, in_directory=in_directory)
         if self.checkpoint is not None and ungated is not Ungated.NEVER:
             fence.count_ungated(self.checkpoint, self.session, always=ungated is Ungated.ALWAYS)
 

@@ -14,14 +14,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from understudy.driver.java import java_class
 from understudy.driver.scala import as_java, private_field
 
-#: Sinks that keep a log of their own in the directory they write to.
-FILE_SINKS = ("parquet", "orc", "json", "csv", "text")
+#: Sinks that keep a log of their own in the directory they write to. Of other names Spark is asked: a class, or a format of a library's.
+FILE_SINKS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 
 #: Sinks that a query of this process's memory, screen or nothing writes to. Without a checkpoint location Spark gives such a query a
 #: temporary directory and begins from the start each time; a memory sink in append mode cannot resume from any other.
 TRANSIENT_SINKS = ("memory", "console", "noop")
-#: What is written by tasks and counts only once the driver's commit protocol has asked the gate; Avro and XML write files, too.
-_GATED_BY_COMMIT = (*FILE_SINKS, "avro", "xml")
 #: What the driver's Python asks the gate for by itself.
 _GATED_IN_PYTHON = ("foreachbatch",)
 #: Triggers of queries whose offsets are written when a batch has ended.
@@ -29,6 +27,13 @@ _OFFSETS_LAST = ("RealTimeTrigger", "ContinuousTrigger")
 
 #: What Spark calls the catalog that every session has.
 SESSION_CATALOG = "spark_catalog"
+
+
+def of_files(session: Any, kind: str) -> bool:
+    """Whether Spark streams into this format with a sink that keeps a log in the directory it writes to."""
+    if kind.lower() in (*FILE_SINKS, *TRANSIENT_SINKS, *_GATED_IN_PYTHON):
+        return kind.lower() in FILE_SINKS
+    return bool(java_class(session._jvm, "dev.understudy.fence.FileSinks").has(session._jsparkSession, kind))  # noqa: SLF001
 
 
 class Ungated(enum.Enum):
@@ -41,10 +46,13 @@ class Ungated(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """A writer's sink. ``options`` have their keys in lower case."""
+    """A writer's sink. ``options`` have their keys in lower case. ``of_files``: it keeps a log in the directory it writes to, and what
+    its tasks write counts only once the driver's commit protocol has asked the gate.
+    """
 
     kind: str
     options: dict[str, str]
+    of_files: bool
 
     @classmethod
     def of(cls, writer: DataStreamWriter, path: str | None) -> Sink:
@@ -53,13 +61,14 @@ class Sink:
         options = {key.lower(): value for key, value in given.items()}
         if path is not None:
             options["path"] = path
-        return cls(str(private_field(jwrite, "source")).lower(), options)
+        source = str(private_field(jwrite, "source"))
+        return cls(source.lower(), options, of_files(writer._spark, source))  # noqa: SLF001
 
-    def ungated(self, trigger: str, *, table: bool, of_files: bool) -> Ungated:
-        """``trigger`` is the trigger's class. A ``table`` has the catalog's format, not the writer's; ``of_files``: that format has a
-        directory.
+    def ungated(self, trigger: str, *, table: bool, in_directory: bool) -> Ungated:
+        """``trigger`` is the trigger's class. A ``table`` has the catalog's format, not the writer's; ``in_directory``: that is one of
+        files.
         """
-        gated = of_files if table else self.kind in (*_GATED_BY_COMMIT, *_GATED_IN_PYTHON)
+        gated = in_directory if table else self.of_files or self.kind in _GATED_IN_PYTHON
         if not table and self.kind in TRANSIENT_SINKS:
             return Ungated.NEVER
         if self.no_boundary(trigger):
@@ -87,7 +96,7 @@ class Sink:
     @property
     def directory(self) -> str | None:
         """Where ``start()`` keeps a sink's log."""
-        return self.options.get("path") if self.kind in FILE_SINKS else None
+        return self.options.get("path") if self.of_files else None
 
     def table_directory(self, session: Any, table: str, catalog: str, database: str) -> str | None:
         """Where ``toTable()`` keeps it, called in this catalog and database. None if it is no directory of files, is none yet, or
@@ -109,10 +118,10 @@ class Sink:
             if tables.tableExists(name):
                 standing = tables.getTableMetadata(name)
                 provider = standing.provider()
-                of_files = provider.isDefined() and str(provider.get()).lower() in FILE_SINKS
-                return str(standing.location().toString()) if of_files else None
+                in_files = provider.isDefined() and of_files(session, str(provider.get()))
+                return str(standing.location().toString()) if in_files else None
             given = self.options.get("path")
-            if self.kind not in FILE_SINKS or given is None:
+            if not self.of_files or given is None:
                 return None  # a directory of Spark's own choice must not be there before the table is: its first write claims it
             paths = java_class(jvm, "org.apache.hadoop.fs.Path")
             home = paths(tables.getDatabaseMetadata(database).locationUri())

@@ -18,7 +18,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * empty directory is not. Reading is free. Executors hold no lease and pass.
  *
  * <p>Not guaranteed: that a PUT sent before the gate closed does not land after. It lands in an
- * empty slot or nowhere, and the rightful leader that meets it sees Spark's own FileAlreadyExists.
+ * empty slot or, of a state file, over what its writer has seen there, or nowhere; the rightful
+ * leader that meets a log entry sees Spark's own FileAlreadyExists, and writes state over it.
  */
 public final class FencedCheckpointFileManager implements CheckpointFileManager {
   private final Path path;

@@ -1,9 +1,7 @@
 package dev.understudy.fence;
 
-import java.io.IOException;
 import java.io.Serializable;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
@@ -25,14 +23,22 @@ import org.apache.spark.sql.internal.SQLConf;
  * <p>The work is done by the protocol that the user has named, as S3A's for its committers, or else
  * by Spark's own.
  *
- * <p>Not guaranteed: protection from a freeze that falls between this check and the system calls
- * after it; and, on file systems without a compare-and-set, more than the gate.
+ * <p>What is overwritten is deleted one directory or file after the other, each behind a look of
+ * its own. On a local disk each is first moved, by one system call, to where a successor's claim
+ * deletes it.
+ *
+ * <p>Not guaranteed: protection from a freeze that falls between a check and the one system call
+ * after it; in an object store, within the delete of one directory; with {@code
+ * partitionOverwriteMode=dynamic}, within the commit, in which Spark replaces one partition after
+ * the other; and, on file systems without a compare-and-set, more than the gate.
  */
 public final class FencedCommitProtocol extends FileCommitProtocol implements Serializable {
   /** Names a commit protocol of the user's, which does the work. */
   static final String WRAPPED = "spark.understudy.sources.commitProtocolClass";
 
   private static final long serialVersionUID = 2L;
+  private static final int ATTEMPT_BITS = 12;
+  private static final long ATTEMPTS = (1L << ATTEMPT_BITS) - 1;
 
   private final FileCommitProtocol wrapped;
   private final String outputPath;
@@ -61,9 +67,13 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
 
   @Override
   public boolean deleteWithJob(FileSystem files, Path path, boolean recursive) {
-    admit("deleteWithJob", files.getConf());
-    boolean deleted = Sneaky.call(() -> deleteAllButClaim(files, path, recursive));
-    ticket.landed("deleteWithJob");
+    admit(Overwrite.OP, files.getConf());
+    boolean deleted =
+        Sneaky.call(
+            () ->
+                Overwrite.delete(
+                    ticket, files, path, each -> wrapped.deleteWithJob(files, each, recursive)));
+    ticket.landed(Overwrite.OP);
     return deleted;
   }
 
@@ -139,27 +149,16 @@ public final class FencedCommitProtocol extends FileCommitProtocol implements Se
     wrapped.onTaskCommit(message);
   }
 
-  private boolean deleteAllButClaim(FileSystem files, Path path, boolean recursive)
-      throws IOException {
-    if (!files.exists(new Path(path, Claim.DIRECTORY))) {
-      return wrapped.deleteWithJob(files, path, recursive);
-    }
-    boolean deleted = true;
-    for (FileStatus child : files.listStatus(path)) {
-      if (!child.getPath().getName().equals(Claim.DIRECTORY)) {
-        deleted &= wrapped.deleteWithJob(files, child.getPath(), recursive);
-      }
-    }
-    return deleted;
-  }
-
   /**
    * Where finished tasks lie below {@code _temporary} until their job commits. Hadoop commits all
    * that it finds there, and without this a predecessor's tasks, dead or still at work, lie in the
    * same place.
+   *
+   * <p>Of all tokens whose epochs are less than 2^19 apart, with attempts below 2^12, no two have
+   * the same.
    */
-  private static int attempt(long token) {
-    return Math.floorMod(token, Integer.MAX_VALUE);
+  static int attempt(long token) {
+    return (int) (((token >>> 32 << ATTEMPT_BITS) | (token & ATTEMPTS)) & Integer.MAX_VALUE);
   }
 
   private void admit(String op, Configuration conf) {

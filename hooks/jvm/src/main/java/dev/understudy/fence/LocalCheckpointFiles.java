@@ -2,7 +2,6 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.nio.file.Files;
-import java.util.UUID;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
@@ -23,8 +22,7 @@ final class LocalCheckpointFiles implements CheckpointFiles {
   public CancellableFSDataOutputStream create(WriteTicket ticket, Path target, boolean overwrite)
       throws IOException {
     java.nio.file.Path local = LocalFiles.local(files, target);
-    String name = "." + local.getFileName() + "." + UUID.randomUUID() + ".tmp";
-    return new LocalStream(ticket, local, local.resolveSibling(name), overwrite);
+    return new LocalStream(ticket, local, ticket.temporary(local), overwrite);
   }
 
   @Override

@@ -13,8 +13,15 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathFilter;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.CancellableFSDataOutputStream;
 
-/** A checkpoint in an object store: files are published by one conditional PUT. */
+/**
+ * A checkpoint in an object store: files are published by one conditional PUT. One that may be
+ * overwritten, a state file, replaces what was seen there before the claim was looked at, and
+ * nothing else: not what a successor has put there since.
+ */
 final class ObjectCheckpointFiles implements CheckpointFiles {
+  /** Others that put the same object between two attempts: the tasks of one partition, at most. */
+  private static final int MOST_OVERWRITES = 4;
+
   private final Path root;
   private final Configuration conf;
   private final FileSystem files;
@@ -88,6 +95,13 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
     private final Spool spool;
     private final String nonce = UUID.randomUUID().toString();
 
+    /**
+     * The ETag of what stands there, and is to be overwritten; null while nothing is known of it.
+     */
+    private String standing;
+
+    private int overwritten;
+
     ObjectStream(
         WriteTicket ticket, FileSystem writer, Path target, boolean overwrite, Spool spool) {
       super(ticket, spool);
@@ -121,8 +135,10 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
 
     /** Returns false if it was not done, and may be tried again. */
     private boolean attempt(Retries retries) throws IOException {
-      String option = overwrite ? null : ObjectStore.CREATE_ONLY;
-      FSDataOutputStream out = ObjectStore.create(writer, target, option, "true", nonce);
+      FSDataOutputStream out =
+          standing == null
+              ? ObjectStore.create(writer, target, ObjectStore.CREATE_ONLY, "true", nonce)
+              : ObjectStore.create(writer, target, ObjectStore.CREATE_IF_ETAG, standing, nonce);
       try {
         spool.copyTo(out);
         out.close();
@@ -143,18 +159,24 @@ final class ObjectCheckpointFiles implements CheckpointFiles {
      * files that it names.
      */
     private boolean landedAfterAll(IOException failure, Retries retries) throws IOException {
-      boolean looked = false;
+      ObjectStore.Standing found = null;
       if (Failure.of(failure) != Failure.NOT_DONE) {
         try {
-          if (ObjectStore.wroteIt(writer, target, nonce)) {
+          found = ObjectStore.standing(writer, target);
+          if (found.nonce().equals(nonce)) {
             return true;
           }
-          looked = true;
         } catch (IOException e) {
           failure.addSuppressed(e);
         }
       }
-      if (looked && ObjectStore.isConflict(failure)) {
+      // Some servers end the connection in place of an answer, while the file is still being sent.
+      boolean refused = found != null && overwrite && !found.etag().equals(standing);
+      if (refused && overwritten++ < MOST_OVERWRITES) {
+        standing = found.etag(); // the claim is looked at first: it may be a successor's
+        return false;
+      }
+      if (found != null && ObjectStore.isConflict(failure)) {
         ticket.notPublished(WriteOutcome.REFUSED, "exists");
         FileAlreadyExistsException conflict =
             new FileAlreadyExistsException(target + " exists already");

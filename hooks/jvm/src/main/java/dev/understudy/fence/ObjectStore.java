@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.UUID;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
@@ -59,10 +60,22 @@ final class ObjectStore {
     }
   }
 
-  /** Whether the object that stands was written with this nonce: settles a lost answer. */
-  static boolean wroteIt(FileSystem files, Path path, String nonce) throws IOException {
-    byte[] found = Retries.reading(() -> files.getXAttrs(path)).get("header." + NONCE);
-    return found != null && nonce.equals(new String(found, StandardCharsets.UTF_8));
+  /**
+   * An object that stands.
+   *
+   * @param nonce of the write that made it; empty for another program's
+   */
+  record Standing(String nonce, String etag) {}
+
+  /** Looks at an object: settles a lost answer. Raises FileNotFoundException if there is none. */
+  static Standing standing(FileSystem files, Path path) throws IOException {
+    Map<String, byte[]> found = Retries.reading(() -> files.getXAttrs(path));
+    return new Standing(text(found, "header." + NONCE), text(found, "header.ETag"));
+  }
+
+  private static String text(Map<String, byte[]> attributes, String name) {
+    byte[] found = attributes.get(name);
+    return found == null ? "" : new String(found, StandardCharsets.UTF_8);
   }
 
   /** Whether a failed write was refused by its condition, and not lost on the way. */

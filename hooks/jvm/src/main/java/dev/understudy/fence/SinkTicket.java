@@ -51,6 +51,28 @@ record SinkTicket(FenceSession session, ClaimedDirectory root, String path) {
         });
   }
 
+  /**
+   * Waits until the same writer may go on with {@code op}. The claim is not read again where that
+   * is a request: the gate notices a freeze since.
+   */
+  void again(String op) {
+    if (session != null) {
+      Sneaky.run(() -> session.admit(root, op, path, !root.remote()));
+    }
+  }
+
+  /**
+   * Moves {@code doomed} to where the next claim deletes it, so that what its deletion finds is
+   * ours to delete however long that takes. Returns where it is now: in an object store, and
+   * outside of the claimed directory, where it was.
+   */
+  Path takenAway(FileSystem files, Path doomed) {
+    if (session == null || root.remote() || !root.claimable()) {
+      return doomed;
+    }
+    return Sneaky.call(() -> Staging.take(root.key, files, doomed));
+  }
+
   /** That of the write which was let through; none on an executor. */
   OptionalLong token() {
     return session == null ? OptionalLong.empty() : OptionalLong.of(root.admittedToken());

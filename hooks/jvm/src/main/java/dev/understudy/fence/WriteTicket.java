@@ -1,6 +1,7 @@
 package dev.understudy.fence;
 
 import java.io.IOException;
+import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -61,6 +62,17 @@ record WriteTicket(
     } else {
       session.admitBatch(root, beginsBatch, path, readClaim);
     }
+  }
+
+  /**
+   * Where a file on a local disk is written until it is published: where the next claim deletes it.
+   * An executor's lies beside it, as a driver that claims a directory again must not delete its own
+   * executors' files.
+   */
+  java.nio.file.Path temporary(java.nio.file.Path target) {
+    return session != null && root.claimable() && !root.remote()
+        ? Staging.temporary(root.key, target)
+        : target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
   }
 
   void beforePublish() throws IOException {
