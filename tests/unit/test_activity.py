@@ -132,7 +132,7 @@ def test_a_child_made_beside_a_step_of_another_thread_is_in_none(page: Activity,
 
 
 def test_the_slots_of_the_dead_are_taken_again(page: Activity, tmp_path: Path) -> None:
-    for _ in range(300):
+    for _ in range(PAGE // 32 + 8):  # more than there are slots
         with forked(lambda _: Activity(tmp_path / "gate.activity").set(1)):
             pass
     assert page.running == 0
