@@ -197,6 +197,14 @@ def test_the_docs_name_no_metric_that_replicas_do_not_have(tmp_path: Path) -> No
     assert metrics.missing(named, exposed(tmp_path)) == []
 
 
+def test_a_replica_that_two_monitors_scrape_is_counted_once() -> None:
+    """By the alert and by the panels that count replicas: the bundle's monitor and that of the chart may both be there."""
+    (two_leaders,) = (each for each in alerts() if each.strip().endswith("> 1"))
+    counts = {panel["title"]: panel["targets"][0]["expr"] for panel in metrics.board()["panels"]}
+    for question in (two_leaders, counts["Leaders"], counts["Rehearsed standbys"]):
+        assert "by (namespace, cluster_id) (max by (namespace, cluster_id, pod) (understudy_" in question
+
+
 def test_every_panel_says_what_it_shows_and_where_it_is() -> None:
     panels = metrics.board()["panels"]
     assert all(panel["title"] and panel["description"] for panel in panels)
