@@ -20,6 +20,7 @@ from tests.infra.recorder import record
 from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
 from understudy.protocol.messages import RehearsalReport
+from understudy.protocol.names import check_id
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.probes import Probes
 
@@ -217,6 +218,12 @@ def test_every_panel_says_what_it_shows_and_where_it_is() -> None:
     ]
     assert len(set(cells)) == len(cells), "panels overlap"
     assert max(x for x, _ in cells) < 24
+
+
+def test_a_cluster_id_is_as_long_as_one_may_be() -> None:
+    schema = Draft7Validator(Chart(MONITORING).schema)
+    assert schema.is_valid({"clusterIds": [check_id("f" * 40, "clusterId")]})
+    assert not schema.is_valid({"clusterIds": ["f" * 41]})
 
 
 def test_every_alert_says_what_to_do_and_the_readme_knows_it() -> None:
