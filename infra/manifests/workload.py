@@ -32,6 +32,8 @@ from understudy.protocol.names import CLUSTER_LABEL
 _UNEXPLAINED = 20
 #: The job has FAILED, or another try would end the same (docs/exit-codes.md).
 _FINAL = [1, 2, 3, 5, 6, 7]
+#: Fewer nodes than a constraint asks for let it count the least crowded one as empty, so no node gets a second replica.
+_MORE_THAN_NODES = 1_000_000
 #: For Pulumi: a Job that is there is enough, and its end is not waited for. To skip waiting altogether would skip it when the Job is
 #: deleted as well, and its successor has the same name.
 _NO_WAIT = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
@@ -228,8 +230,8 @@ def _apart(settings: Settings) -> Manifest:
             "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
             "labelSelector": mine,
             "matchLabelKeys": [JOB_UID_LABEL if settings.ends else "pod-template-hash"],
-            # Without it one node would do, with every replica on it.
-            **({"minDomains": settings.run.replicas} if strict else {}),
+            # Without it one node would do, with every replica on it. Not the number of replicas, or another one would roll all pods.
+            **({"minDomains": _MORE_THAN_NODES} if strict else {}),
         }
 
     host = "kubernetes.io/hostname"

@@ -20,7 +20,7 @@ from infra.manifests.everything import kept_objects
 from infra.manifests.ha import ha_objects, persistent_volume_claims
 from infra.manifests.workload import workload
 from infra.schema import PROJECT
-from infra.settings import WORKLOADS, Settings, settings_from
+from infra.settings import SPREADS, WORKLOADS, Settings, settings_from
 from testkit.bundle import LEAST
 from testkit.versions import kubernetes_version
 from tests.infra.pod_security import violations
@@ -265,6 +265,33 @@ def test_another_script_is_another_revision(tmp_path_factory: pytest.TempPathFac
     before, after = workload_of(one), workload_of(other)
     assert (before[0] == after[0]) is (one == other)
     assert (before[1] == after[1]) is (one == other)
+
+
+@pytest.mark.parametrize("spread", SPREADS)
+def test_another_number_of_replicas_is_the_same_revision(spread: str) -> None:
+    """Those that run keep running: nothing in their template depends on how many they are."""
+    two, five = (
+        template_of(everything(settings_from({**LEAST, "spread": spread, "replicas": replicas}))) for replicas in (2, 5)
+    )
+    assert two == five
+
+
+@pytest.mark.parametrize(("nodes", "placed"), [(1, 1), (2, 2), (5, 3)])
+def test_spread_required_places_one_replica_on_each_node(nodes: int, placed: int) -> None:
+    """As the scheduler counts: with fewer nodes than ``minDomains`` the least crowded one counts as empty."""
+    template = template_of(everything(settings_from({**LEAST, "spread": "required", "replicas": 3})))
+    (strict,) = (
+        each
+        for each in template["spec"]["topologySpreadConstraints"]
+        if each["whenUnsatisfiable"] == "DoNotSchedule"
+    )
+    pods = [0] * nodes
+    for _ in range(3):
+        least = 0 if nodes < strict["minDomains"] else min(pods)
+        room = [node for node in range(nodes) if pods[node] + 1 - least <= strict["maxSkew"]]
+        if room:
+            pods[room[0]] += 1
+    assert (sum(pods), max(pods)) == (placed, 1)
 
 
 def test_replicas_of_what_is_submitted_are_given_no_script() -> None:
