@@ -53,7 +53,10 @@ def _workload(settings: Settings, template: Manifest) -> Manifest:
     selector = {"matchLabels": {CLUSTER_LABEL: name}}
     common = {"replicas": settings.run.replicas, "selector": selector, "template": template}
     if settings.on_volume:
-        spec = {**common, "serviceName": name, "updateStrategy": {"type": "RollingUpdate"}}
+        # In order (the default) a pod that never gets ready is not replaced by the revision that would repair it:
+        # https://github.com/kubernetes/kubernetes/issues/67250. With one pod there is no order to keep.
+        management = {"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate"}}
+        spec = {**common, "serviceName": name, **management}
         return manifest(settings, "apps/v1", kind, name, spec=spec)
     # The new pod has rehearsed before an old one goes.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}

@@ -267,6 +267,12 @@ def test_another_script_is_another_revision(tmp_path_factory: pytest.TempPathFac
     assert (before[1] == after[1]) is (one == other)
 
 
+def test_a_pod_on_a_volume_that_never_gets_ready_is_replaced_by_what_repairs_it() -> None:
+    """In order, the controller waits for it first (kubernetes#67250), and ``pulumi up`` with it."""
+    stack = settings_from({**LEAST, "workload": "StatefulSet", "replicas": 1})
+    assert workload(stack, "")["spec"]["podManagementPolicy"] == "Parallel"
+
+
 @pytest.mark.parametrize("spread", SPREADS)
 def test_another_number_of_replicas_is_the_same_revision(spread: str) -> None:
     """Those that run keep running: nothing in their template depends on how many they are."""
