@@ -23,6 +23,7 @@ from infra.manifests.base import (
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
 from infra.manifests.ensemble import ensemble_mounts, ensemble_volumes
 from infra.manifests.ha import ha_claim
+from infra.quantities import quantity
 from infra.settings import Settings
 from understudy.errors import ReplicaStopped
 from understudy.protocol.names import CLUSTER_LABEL
@@ -32,6 +33,8 @@ from understudy.protocol.names import CLUSTER_LABEL
 _UNEXPLAINED = 20
 #: The job has FAILED, or another try would end the same (docs/exit-codes.md).
 _FINAL = [1, 2, 3, 5, 6, 7]
+#: A replica's own directory, without the files of a submission.
+_STATE = "1Gi"
 #: Fewer nodes than a constraint asks for let it count the least crowded one as empty, so no node gets a second replica.
 _MORE_THAN_NODES = 1_000_000
 #: For Pulumi: a Job that is there is enough, and its end is not waited for. To skip waiting altogether would skip it when the Job is
@@ -209,13 +212,19 @@ def _container(settings: Settings, endpoint: str) -> Manifest:
 
 
 def _volumes(settings: Settings) -> list[Manifest]:
-    state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": "1Gi"}}
+    state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": _state_size(settings)}}
     if settings.on_volume:
         state = {"name": "state", "persistentVolumeClaim": {"claimName": ha_claim(settings)}}
     found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.resources.scratch}}, state]
     if settings.job.script_file:
         found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
     return [*found, *ensemble_volumes(settings)]
+
+
+def _state_size(settings: Settings) -> str:
+    """Of what a replica writes for itself, and of all files of a submission: the kubelet evicts a pod that needs more, each time again."""
+    scratch = settings.resources.scratch
+    return scratch if settings.job.submitted and (quantity(scratch) or 0) > (quantity(_STATE) or 0) else _STATE
 
 
 def _apart(settings: Settings) -> Manifest:

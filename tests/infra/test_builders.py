@@ -300,6 +300,21 @@ def test_spread_required_places_one_replica_on_each_node(nodes: int, placed: int
     assert (sum(pods), max(pods)) == (placed, 1)
 
 
+@pytest.mark.parametrize(
+    ("told", "size"),
+    [
+        ({"scratchSize": "20Gi"}, "1Gi"),
+        ({"scratchSize": "20Gi", "script": "", "submitted": True, "haStorage": True}, "20Gi"),
+        ({"scratchSize": "500Mi", "script": "", "submitted": True, "haStorage": True}, "1Gi"),
+    ],
+)
+def test_a_submission_s_files_have_as_much_room_as_temporary_ones(told: dict[str, Any], size: str) -> None:
+    """They are fetched into the replica's own directory, and a pod that needs more than its limit is evicted for ever."""
+    volumes = template_of(everything(settings_from({**LEAST, **told})))["spec"]["volumes"]
+    (state,) = (each for each in volumes if each["name"] == "state")
+    assert state["emptyDir"] == {"sizeLimit": size}
+
+
 def test_replicas_of_what_is_submitted_are_given_no_script() -> None:
     stack = settings_from({**LEAST, "script": "", "submitted": True, "haStorage": True})
     words = arguments(stack, "")
