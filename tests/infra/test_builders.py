@@ -287,9 +287,7 @@ def test_spread_required_places_one_replica_on_each_node(nodes: int, placed: int
     """As the scheduler counts: with fewer nodes than ``minDomains`` the least crowded one counts as empty."""
     template = template_of(everything(settings_from({**LEAST, "spread": "required", "replicas": 3})))
     (strict,) = (
-        each
-        for each in template["spec"]["topologySpreadConstraints"]
-        if each["whenUnsatisfiable"] == "DoNotSchedule"
+        each for each in template["spec"]["topologySpreadConstraints"] if each["whenUnsatisfiable"] == "DoNotSchedule"
     )
     pods = [0] * nodes
     for _ in range(3):
