@@ -59,8 +59,8 @@ class HaState(pulumi.ComponentResource):
         self.ready: list[pulumi.Resource] = [*self.namespace]
 
     def keep(self, after: list[pulumi.Resource]) -> None:
-        """``after``: what is refused where it exists already. Another stack with the same cluster id fails there; had it adopted what
-        is here before that, its destroy would take it from the job that lives.
+        """``after``: what is refused where it exists already. Another stack with the same cluster id, or with other ids that make the same
+        name, fails there; had it adopted what is here before that, its destroy or purge would take it from the job that lives.
         """
         settings = self._settings
         waits = pulumi.ResourceOptions(depends_on=[*self.namespace, *after])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from infra.manifests.base import Manifest
 from infra.manifests.command import arguments
 from infra.manifests.everything import kept_objects
-from infra.manifests.ha import ha_objects, persistent_volume_claims
+from infra.manifests.ha import ha_objects, owners, persistent_volume_claims
 from infra.manifests.workload import workload
 from infra.schema import PROJECT
 from infra.settings import SPREADS, WORKLOADS, Settings, settings_from
@@ -201,6 +201,7 @@ class TestNames:
     def test_are_names_to_kubernetes(self, stack: Settings) -> None:
         # Made of two ids, and used as names only: there Kubernetes takes 253.
         longer = {stack.job.names.job_document, f"understudy-{stack.namespace}.{stack.job.cluster}"}
+        longer |= {each["metadata"]["name"] for each in owners(stack)}
         for each in everything(stack):
             name = each["metadata"]["name"]
             parts = name.split(".") if name in longer else [name]

@@ -93,6 +93,29 @@ class TestWhatOutlivesTheStack:
         assert "flights-objects" in {each.object_name for each in adopted}
         assert all(account.name in each.after for each in adopted)
 
+    @pytest.mark.parametrize(
+        ("one", "other", "name"),
+        [
+            (("flights", "eu-delays"), ("flights-eu", "delays"), "flights-eu-delays"),
+            (("flights", "eu-lock"), ("flights-eu", "delays"), "flights-eu-lock"),
+            (("flights", "eu-replicas"), ("flights-eu", "delays"), "flights-eu-replicas"),
+        ],
+    )
+    def test_those_of_another_job_are_refused_before_they_are_adopted(
+        self, one: tuple[str, str], other: tuple[str, str], name: str
+    ) -> None:
+        """Two ids make a name. What the other stack has made by a provider that does not adopt is in the way."""
+        first, second = (record(clusterId=cluster, jobId=job) for cluster, job in (one, other))
+        here, there = ({each.object_name for each in ha(seen)} for seen in (first, second))
+        assert here & there == {name}
+        alone = [{(each.kind, each.object_name) for each in objects(seen)} for seen in (first, second)]
+        in_the_way = {each for each in alone[0] & alone[1] if each[1] not in here}
+        assert in_the_way
+        for seen in (first, second):
+            refused = [each for each in objects(seen) if (each.kind, each.object_name) in in_the_way]
+            assert {(each.provider, each.retain) for each in refused} == {("cluster", False)}
+            assert all(owner.name in each.after for owner in refused for each in ha(seen))
+
     def test_their_field_manager_is_always_the_same_one(self) -> None:
         for each in ha(record(createNamespace=True)):
             assert each.inputs["metadata"]["annotations"]["pulumi.com/patchFieldManager"] == "understudy"
