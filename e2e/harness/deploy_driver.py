@@ -26,6 +26,8 @@ from testkit.pulumi_program import Echo, perform, plain
 
 _CHART = "kubernetes:helm.sh/v4:Chart"
 _MANAGER = "pulumi.com/patchFieldManager"
+#: Of a Job: one that has failed is made again.
+_REPLACED = "pulumi.com/replaceUnready"
 #: In place of a Job's end; ours ask for no more than that it is there.
 _WAIT_FOR = "pulumi.com/waitFor"
 #: Seconds for a Job, as the engine has them.
@@ -61,7 +63,6 @@ class DeployDriver(mocks.MockMonitor):
     def __init__(self, cluster: Cluster, state: Path) -> None:
         super().__init__(Echo())
         self._cluster = cluster
-        self._helm = Helm(find_helm(Layout.default()))
         self._path = state
         self._known: dict[str, Known] = {}
         self._seen: dict[str, Known] = {}
@@ -110,16 +111,16 @@ class DeployDriver(mocks.MockMonitor):
         if request.type.startswith("kubernetes:") and "metadata" in inputs:
             urn = self.make_urn(request.parent, request.type, request.name)
             provider = request.provider.split("::")[3]
-            declared = {key: value for key, value in inputs.items() if key not in request.ignoreChanges}
-            if texts := declared.pop("stringData", None):  # which the API server takes, and never shows
-                declared["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
-            self._apply(urn, declared, upsert=provider in self._upserting, request=request)
+            if texts := inputs.pop("stringData", None):  # which the API server takes, and never shows
+                inputs["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            self._apply(urn, inputs, upsert=provider in self._upserting, request=request)
         else:
             raise NotDone(f"{request.type}: this driver makes Kubernetes objects only")
 
     def _apply(self, urn: str, declared: Mapping[str, Any], *, upsert: bool, request: Any) -> None:
         metadata = declared["metadata"]
-        digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+        compared = {key: value for key, value in declared.items() if key not in request.ignoreChanges}
+        digest = hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
         known = Known(
             declared["apiVersion"],
             declared["kind"],
@@ -131,17 +132,14 @@ class DeployDriver(mocks.MockMonitor):
         )
         self._seen[urn] = known
         before = self._known.get(urn)
-        if (
-            before is not None
-            and "pulumi.com/replaceUnready" in metadata.get("annotations", {})
-            and self._failed(known)
-        ):
+        unready = before is not None and _REPLACED in metadata.get("annotations", {}) and self._failed(known)
+        if before is not None and unready:
             self._remove(before)
             before = None
         if before is not None and before.digest == digest and not self._refreshing:
             return
         live = self._live(known)
-        changed = live is not None and not contains(live.get("spec"), declared.get("spec"))
+        changed = live is not None and not contains(live.get("spec"), compared.get("spec"))
         if before is not None and changed and request.deleteBeforeReplace:  # what cannot be changed
             self._remove(before)
             before = live = None
@@ -151,7 +149,12 @@ class DeployDriver(mocks.MockMonitor):
             _MANAGER, f"pulumi-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
         )
         options = ["--server-side", "--field-manager", manager, "--filename", "-"]
-        if before is None or not contains(live, declared):
+        if (
+            before is not None and live is not None
+        ):  # what is ignored stays; what is made, or made again, is as declared
+            ignored = declared.keys() - compared.keys()
+            declared = {**compared, **{key: value for key, value in live.items() if key in ignored}}
+        if before is None or not contains(live, compared):
             self._changed += 1
             self._cluster.kubectl("apply", *options, stdin=json.dumps(declared))
             if known.kind == "Job" and _WAIT_FOR not in metadata.get("annotations", {}):
@@ -193,7 +196,8 @@ class DeployDriver(mocks.MockMonitor):
         """A chart: each object that helm renders is one of the stack's."""
         inputs = plain(rpc.deserialize_properties(request.object))
         chart, namespace = Path(inputs["chart"]).name, inputs["namespace"]
-        objects = self._helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
+        helm = Helm(find_helm(Layout.default()))
+        objects = helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
         for each in objects:
             each["metadata"].setdefault("namespace", namespace)
             name = f"{request.name}:{each['kind']}/{each['metadata']['name']}"

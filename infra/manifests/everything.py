@@ -19,11 +19,14 @@ def kept_objects(settings: Settings) -> list[Manifest]:
     return [*created, *ha_objects(settings), *persistent_volume_claims(settings)]
 
 
-def passing_objects(settings: Settings, endpoint: str) -> list[Manifest]:
-    """What can be made again from the settings alone. ``endpoint``: the S3 server's URL; empty for AWS."""
+def passing_objects(settings: Settings, endpoint: str, *, applied: bool = False) -> list[Manifest]:
+    """What can be made again from the settings alone. ``endpoint``: the S3 server's URL; empty for AWS.
+
+    ``applied``: by another tool than Pulumi.
+    """
     found = [*access(settings), *owners(settings), *policies(settings), flow_schema(settings)]
     found += [key_secret(settings), script_map(settings)]
-    state = declared_state(settings)
+    state = declared_state(settings, applied=applied)
     first, last = (None, state) if settings.run.state == "running" else (state, None)
     found += [first, budget(settings), workload(settings, endpoint), last, pod_monitor(settings)]
     return [each for each in found if each is not None]
