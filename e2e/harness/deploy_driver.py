@@ -40,7 +40,10 @@ class NotDone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A resource of the stack, as it was last declared. ``digest`` stands for what was declared: some of it is secret."""
+    """A resource of the stack, as it was last declared. ``digest`` stands for what was declared: some of it is secret.
+
+    ``needs``: URNs of what it depends on.
+    """
 
     version: str
     kind: str
@@ -49,6 +52,7 @@ class Known:
     digest: str
     retain: bool
     protect: bool
+    needs: tuple[str, ...]
 
     @property
     def where(self) -> list[str]:
@@ -77,19 +81,34 @@ class DeployDriver(mocks.MockMonitor):
         """
         self._seen, self._changed, self._refreshing = {}, 0, refresh
         perform(program, self)
-        for gone in reversed([known for urn, known in self._known.items() if urn not in self._seen]):
-            self._remove(gone)
+        gone = {urn: known for urn, known in self._known.items() if urn not in self._seen}
+        if refused := [f"{known.kind} {known.name}" for known in gone.values() if known.protect]:
+            self._known = {**gone, **self._seen}
+            self._save()
+            raise NotDone(f"{', '.join(refused)}: cannot be deleted because it is protected")
+        for known in reversed(gone.values()):
+            self._remove(known)
         self._known = self._seen
         self._save()
         return self._changed
 
     def destroy(self) -> None:
-        """Everything but what is retained, the last one first. Protected ones are left, too (``--exclude-protected``)."""
+        """Everything but what is retained, the last one first. Left is what is protected, with all that it needs (``--exclude-protected``)."""
+        left = self._protected()
         for urn, known in reversed(list(self._known.items())):
-            if not known.protect:
+            if urn not in left:
                 self._remove(known)
                 del self._known[urn]
         self._save()
+
+    def _protected(self) -> set[str]:
+        waiting = [urn for urn, known in self._known.items() if known.protect]
+        found: set[str] = set()
+        while waiting:
+            if (urn := waiting.pop()) in self._known and urn not in found:
+                found.add(urn)
+                waiting += self._known[urn].needs
+        return found
 
     # The protocol's side.
 
@@ -129,19 +148,20 @@ class DeployDriver(mocks.MockMonitor):
             digest,
             retain=request.retainOnDelete,
             protect=request.protect,
+            needs=tuple(request.dependencies),
         )
         self._seen[urn] = known
         before = self._known.get(urn)
         unready = before is not None and _REPLACED in metadata.get("annotations", {}) and self._failed(known)
         if before is not None and unready:
-            self._remove(before)
+            self._replace(before, known)
             before = None
         if before is not None and before.digest == digest and not self._refreshing:
             return
         live = self._live(known)
         changed = live is not None and not contains(live.get("spec"), compared.get("spec"))
         if before is not None and changed and request.deleteBeforeReplace:  # what cannot be changed
-            self._remove(before)
+            self._replace(before, known)
             before = live = None
         if before is None and live is not None and not upsert:
             raise NotDone(f"{known.kind} {known.name} is there already, and its provider does not adopt")
@@ -184,6 +204,11 @@ class DeployDriver(mocks.MockMonitor):
     def _live(self, known: Known) -> Any:
         found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
         return json.loads(found) if found.strip() else None
+
+    def _replace(self, before: Known, known: Known) -> None:
+        if before.protect and known.protect:
+            raise NotDone(f"{known.kind} {known.name}: cannot be replaced, because it is protected")
+        self._remove(before)
 
     def _remove(self, known: Known) -> None:
         if not known.retain:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pulumi
+import pulumi_kubernetes as kubernetes
 import pytest
+from pulumi_kubernetes.core.v1 import ConfigMap
 
-from e2e.harness.deploy_driver import DeployDriver
+from e2e.harness.deploy_driver import DeployDriver, NotDone
 from e2e.harness.kubectl import Cluster
 from infra.program import build
 from infra.settings import settings_from
@@ -92,3 +96,63 @@ class TestADeclaredState:
         before = cluster.job["metadata"]["name"]
         up(driver, state="running", image="flights:2.0.0")
         assert cluster.job["metadata"]["name"] != before
+
+
+def declares(*names: str, protect: bool = False) -> Callable[[], None]:
+    """ConfigMaps, each of which needs the one before it. The last one may be protected."""
+
+    def program() -> None:
+        provider = kubernetes.Provider("cluster")
+        needs: list[pulumi.Resource] = []
+        for name in names:
+            options = pulumi.ResourceOptions(
+                provider=provider, depends_on=needs, protect=protect and name == names[-1], retain_on_delete=protect
+            )
+            needs = [ConfigMap(name, metadata={"name": name, "namespace": "n"}, opts=options)]
+
+    return program
+
+
+class TestWhatIsProtected:
+    def test_is_not_removed_by_a_program_that_no_longer_declares_it(
+        self, driver: DeployDriver, cluster: Objects
+    ) -> None:
+        """Though it is retained: the engine does not look at that first."""
+        driver.up(declares("one", "two", protect=True))
+        for _ in range(2):
+            with pytest.raises(NotDone, match="ConfigMap two: cannot be deleted because it is protected"):
+                driver.up(declares("one"))
+        assert cluster.names("ConfigMap") == {"one", "two"}
+
+    def test_may_go_once_it_is_not_protected_any_more(self, driver: DeployDriver, cluster: Objects) -> None:
+        driver.up(declares("one", "two", protect=True))
+        driver.up(declares("one", "two"))
+        driver.up(declares("one"))
+        assert cluster.names("ConfigMap") == {"one"}
+
+    def test_keeps_what_it_needs_when_the_rest_is_destroyed(self, driver: DeployDriver, cluster: Objects) -> None:
+        def program() -> None:
+            declares("one", "two", protect=True)()
+            declares("three")()
+
+        driver.up(program)
+        driver.destroy()
+        assert cluster.names("ConfigMap") == {"one", "two"}
+
+
+class TestAStackInProduction:
+    def test_is_destroyed_but_for_what_holds_data(self, driver: DeployDriver, cluster: Objects) -> None:
+        up(driver, production=True)
+        driver.destroy()
+        assert set(cluster.all) == {
+            *(("ConfigMap", f"flights-{name}") for name in ("flights", "lock", "replicas")),
+            ("Lease", "flights-lock"),
+        }
+
+    def test_takes_its_job_to_other_services_and_leaves_its_documents(
+        self, driver: DeployDriver, cluster: Objects
+    ) -> None:
+        up(driver, production=True)
+        before = cluster.all["ConfigMap", "flights-flights"]
+        up(driver, production=True, ha="zookeeper", haAddress="zk:2181")
+        assert cluster.all["ConfigMap", "flights-flights"] is before

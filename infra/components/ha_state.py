@@ -27,10 +27,11 @@ def keeping_provider(settings: Settings) -> kubernetes.Provider:
 
 
 def kept(settings: Settings) -> pulumi.ResourceOptions:
-    """What destroy leaves behind, and in production does not even try to remove."""
-    return pulumi.ResourceOptions(
-        retain_on_delete=settings.keeps, protect=settings.keeps and settings.protection.production
-    )
+    """What destroy leaves behind, and so does a change that no longer declares it.
+
+    Not protected: that would keep nothing that is not kept anyway, and refuse the change.
+    """
+    return pulumi.ResourceOptions(retain_on_delete=settings.keeps)
 
 
 def written_by_drivers() -> pulumi.ResourceOptions:

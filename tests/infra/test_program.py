@@ -51,9 +51,19 @@ class TestWhatOutlivesTheStack:
         seen = record(createNamespace=True, metricsFrom="monitoring", flowSchema=True, podMonitor=True, mode="native")
         assert {each.kind for each in seen if each.retain} == {"Lease", "ConfigMap", "Namespace"}
 
-    def test_in_production_they_are_protected_and_elsewhere_not(self) -> None:
-        assert all(each.protect for each in ha(record(production=True)))
-        assert not any(each.protect for each in record())
+    @pytest.mark.parametrize(
+        "change",
+        [{"ha": "zookeeper", "haAddress": "zk:2181"}, {"jobId": "other"}, {"workload": "StatefulSet", "replicas": 1}],
+        ids=" ".join,
+    )
+    def test_a_change_that_leaves_them_out_is_not_refused_and_keeps_them(self, change: dict[str, Any]) -> None:
+        """The engine deletes nothing that is protected, be it retained or not, and fails instead."""
+        before, after = record(production=True), record(production=True, **change)
+        left_out = [each for each in before if each.name not in {other.name for other in after}]
+        kept = [each for each in left_out if each.parent == "understudy:infra:HaState"]
+        assert kept
+        assert all(each.retain for each in kept)
+        assert not any(each.protect for each in left_out)
 
     @pytest.mark.parametrize("given", [{"purge": True}, {"purge": True, "production": True}, {"retain": False}])
     def test_purge_lifts_both_but_for_the_namespace(self, given: dict[str, Any]) -> None:
@@ -268,6 +278,13 @@ class TestABucketOnAws:
     def of_aws(self, **given: Any) -> dict[str, Registered]:
         seen = record(**self.GIVEN, **given)
         return {each.type.rpartition(":")[2]: each for each in seen if each.type.startswith("aws:")}
+
+    def test_nothing_that_is_protected_needs_what_a_destroy_removes(self) -> None:
+        """``--exclude-protected`` keeps all that a protected resource depends on."""
+        seen = record(production=True, **self.GIVEN)
+        by_name = {each.name: each for each in seen}
+        needed = [by_name[name] for each in seen if each.protect for name in each.after]
+        assert [each for each in needed if not each.protect and "metadata" in each.inputs] == []
 
     def test_it_is_kept_and_in_production_protected_with_everything_that_guards_it(self) -> None:
         found = self.of_aws(production=True)
