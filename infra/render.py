@@ -40,7 +40,7 @@ def rendered(settings: Settings) -> list[Manifest]:
     if settings.bucket.access_key:
         raise _keys_would_be_printed("bucketAccessKey")
     kept = [annotated(each, NEVER_PRUNED) for each in kept_objects(settings)]
-    return [*kept, *passing_objects(settings, endpoint_of(settings))]
+    return [*kept, *passing_objects(settings, endpoint_of(settings), applied=True)]
 
 
 def stack_settings(stack: str, over: Mapping[str, Any]) -> Settings:

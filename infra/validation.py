@@ -11,7 +11,9 @@ from infra.ensemble import check_ensemble
 from infra.quantities import java_bytes, quantity
 from infra.reader import ENTRY, wrong
 from infra.schema import PROJECT
+from understudy.config.bundle import key_of
 from understudy.config.timings import Timings, timings_from
+from understudy.config.tree import options
 from understudy.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^\s/:,\[\]]+):[0-9]+"
 _MASTER = re.compile(rf"spark://{_HOST}(?:,{_HOST})*")
 #: ``understudy run`` reads this variable; in a Job or a CronJob the builders set it.
 RUN_ID = "UNDERSTUDY_RUN_ID"
+#: These variables lead other commands in the pod to its job, so they may be set; so may a run's id where no builder sets it.
+_FOR_COMMANDS = (RUN_ID, *(f"UNDERSTUDY_{name}" for name in ("CLUSTER_ID", "JOB_ID", "HA_DIR", "HA_STORAGE")))
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -94,6 +98,24 @@ def _check_environment(job: Job, bucket: BucketSettings) -> None:
         if name in job.secret_environment or name in bucket.key_variables:
             rule = "is set from a Secret as well"
             raise wrong("environment", name, rule, remedy="Leave it out here, or there")
+    for name in job.secret_environment:
+        if name in bucket.key_variables:
+            rule = "is one of the bucket's keys, and with the other one of bucketSecret they would be no pair"
+            remedy = "Put both keys into one Secret, and name that in bucketSecret"
+            raise wrong("secretEnvironment", name, rule, remedy=remedy)
+    for key, names in (("environment", job.environment), ("secretEnvironment", job.secret_environment)):
+        for name in names:
+            _check_variable(key, name)
+
+
+def _check_variable(key: str, name: str) -> None:
+    """Replicas read their options from variables, too: one that the bundle sets on the command line wins over it without a word."""
+    option = next((each for each in options() if each.variable == name), None)
+    if option is None or name in _FOR_COMMANDS:
+        return
+    of = key_of(option)
+    remedy = f"Set {of.name}" if of is not None else "Leave it out"
+    raise wrong(key, name, f"is the option {option.flag} of understudy run, which the bundle sets", remedy=remedy)
 
 
 def _check_spark(job: Job) -> None:
@@ -128,13 +150,8 @@ def _check_run(settings: Settings) -> None:
         )
     if run.standby.executors > run.executors:
         raise wrong("standbyExecutors", run.standby.executors, f"no more than executors ({run.executors})", 1)
-    if settings.on_volume and run.replicas != 1:
-        raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
-    if settings.on_volume and run.state:
-        remedy = "Leave it empty, and use understudy suspend and resume in the pod"
-        raise wrong("state", run.state, "a StatefulSet's documents are on its own pod's volume", remedy=remedy)
-    if settings.on_volume and run.mode == "native":
-        raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
+    if settings.on_volume:
+        _check_on_volume(settings)
     if run.storage.delete_result_on_commit and not settings.bucket.ha:
         rule = "there is no HA storage to delete a result from"
         raise wrong("deleteResultOnCommit", value=True, rule=rule, remedy="Leave it out, or set haStorage to true")
@@ -145,6 +162,24 @@ def _check_run(settings: Settings) -> None:
             f"below driverMemory {run.driver_memory} and what Python and the JVM need on top of it, {needed // _MIB}Mi"
         )
         raise wrong("memory", resources.memory, rule, f"{-(-needed // _MIB)}Mi")
+
+
+def _check_on_volume(settings: Settings) -> None:
+    """What needs other pods, or the API server."""
+    run = settings.run
+    if run.replicas != 1:
+        raise wrong("replicas", run.replicas, "a StatefulSet's volume is one pod's; it has 1 replica", 1)
+    if run.state:
+        remedy = "Leave it empty, and use understudy suspend and resume in the pod"
+        raise wrong("state", run.state, "a StatefulSet's documents are on its own pod's volume", remedy=remedy)
+    if run.mode == "native":
+        raise wrong("mode", run.mode, "a StatefulSet on a volume has no access to the API server", "application")
+    if run.lock:
+        remedy = "Leave it empty, or set workload to Deployment"
+        raise wrong("lock", run.lock, "a StatefulSet's lock is on its volume, and not in the API server", remedy=remedy)
+    if settings.account.flow_schema:
+        rule = "a StatefulSet's renewals go to its volume, and not to the API server"
+        raise wrong("flowSchema", value=True, rule=rule, remedy="Leave it out, or set workload to Deployment")
 
 
 def _check_runs(settings: Settings) -> None:

@@ -12,9 +12,10 @@
 #   tools/setup.sh connectors       Delta Lake for Spark and Python, and a JDBC driver, in build/connectors/
 #   tools/setup.sh zookeeper        ZooKeeper's jars, in build/zookeeper/lib/: the servers of the tests
 #   tools/setup.sh etcd             etcd, in build/etcd/, where the machine has none: Debian's package, unpacked and not installed
+#   tools/setup.sh promtool         promtool, which runs the alerts' tests, in build/prometheus/, in the same way
 #   tools/setup.sh hosts            what hosts of their own are made with, network namespaces: only where root, who alone makes them
 #   tools/setup.sh companions       the same and versitygw, in build/companions/: what two of the charts run in tests
-#   tools/setup.sh e2e              versitygw, and the small images that pods of the cluster tests run
+#   tools/setup.sh e2e              versitygw, promtool, and the small images that pods of the cluster tests run
 #   tools/setup.sh cluster          the same, and all that a Kubernetes cluster on this machine needs (e2e/cluster): Debian's
 #                                   containerd and the like, and Kubernetes itself, compiled once into ~/.cache/understudy
 #
@@ -54,8 +55,8 @@ if wants s3; then wanted+=" s3a"; fi
 if wants companions; then wanted+=" zookeeper"; fi
 for part in $wanted; do
     case $part in
-        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | etcd | hosts | companions | e2e | cluster | fuzz) ;;
-        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, etcd, hosts, companions, e2e, cluster, fuzz)" ;;
+        python | spark43 | jar | jvm | s3 | s3a | kafka | connectors | zookeeper | etcd | promtool | hosts | companions | e2e | cluster | fuzz) ;;
+        *) fail 2 "no such part: $part (there are python, spark43, jar, jvm, s3, s3a, kafka, connectors, zookeeper, etcd, promtool, hosts, companions, e2e, cluster, fuzz)" ;;
     esac
 done
 
@@ -292,20 +293,32 @@ connectors() {
     echo "$key" >"$target/.stamp"
 }
 
-# --------------------------------------------------------------------------------------------------------------- etcd
-# Installed, the package would run a server on this machine. To unpack it needs no root.
-etcd_server() {
-    has_etcd && return 0
-    local target=$PWD/build/etcd
-    say "build/etcd: etcd, from Debian's package etcd-server"
+# ---------------------------------------------------------------------------------------- Debian's packages, unpacked
+# Installed, they would run servers on this machine. To unpack them needs no root.
+unpacked() { # unpacked PACKAGE DIRECTORY LOG: whether it is there now
+    local package=$1 target=$PWD/$2 log=$PWD/build/$3.log
     rm -rf "$target"
     mkdir -p "$target"
-    if ! (cd "$target" && apt-get download etcd-server) >build/etcd.log 2>&1 && [ "$(id -u)" = 0 ]; then
+    if ! (cd "$target" && apt-get download "$package") >"$log" 2>&1 && [ "$(id -u)" = 0 ]; then
         apt-get update -qq >/dev/null || say "apt-get update failed; going on with the lists there are"
-        (cd "$target" && apt-get download etcd-server) >build/etcd.log 2>&1 || true
+        (cd "$target" && apt-get download "$package") >"$log" 2>&1 || true
     fi
-    dpkg -x "$target"/etcd-server_*.deb "$target" >>build/etcd.log 2>&1 ||
+    dpkg -x "$target/$package"_*.deb "$target" >>"$log" 2>&1
+}
+
+etcd_server() {
+    has_etcd && return 0
+    say "build/etcd: etcd, from Debian's package etcd-server"
+    unpacked etcd-server build/etcd etcd ||
         fail 3 "please install etcd (etcd-server in Debian), so that etcd is on PATH; why it is not here: build/etcd.log"
+}
+
+promtool() {
+    type -P promtool >/dev/null || [ -x build/prometheus/usr/bin/promtool ] && return 0
+    say "build/prometheus: promtool, from Debian's package prometheus"
+    unpacked prometheus build/prometheus promtool ||
+        say "build/prometheus: no promtool, so the alerts' tests are skipped (why: build/promtool.log)"
+    rm -f build/prometheus/*.deb
 }
 
 # --------------------------------------------------------------------------------------------------------------- fuzz
@@ -356,6 +369,7 @@ if wants kafka; then kafka; fi
 if wants connectors; then connectors; fi
 if wants zookeeper; then zookeeper; fi
 if wants etcd; then etcd_server; fi
+if wants promtool || wants e2e || wants cluster; then promtool; fi
 if wants companions; then companions; fi
 if wants fuzz; then fuzzer; fi
 if wants cluster; then

@@ -26,6 +26,8 @@ from testkit.pulumi_program import Echo, perform, plain
 
 _CHART = "kubernetes:helm.sh/v4:Chart"
 _MANAGER = "pulumi.com/patchFieldManager"
+#: Of a Job: one that has failed is made again.
+_REPLACED = "pulumi.com/replaceUnready"
 #: In place of a Job's end; ours ask for no more than that it is there.
 _WAIT_FOR = "pulumi.com/waitFor"
 #: Seconds for a Job, as the engine has them.
@@ -38,7 +40,10 @@ class NotDone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A resource of the stack, as it was last declared. ``digest`` stands for what was declared: some of it is secret."""
+    """A resource of the stack, as it was last declared. ``digest`` stands for what was declared: some of it is secret.
+
+    ``needs``: URNs of what it depends on.
+    """
 
     version: str
     kind: str
@@ -47,6 +52,7 @@ class Known:
     digest: str
     retain: bool
     protect: bool
+    needs: tuple[str, ...]
 
     @property
     def where(self) -> list[str]:
@@ -61,7 +67,6 @@ class DeployDriver(mocks.MockMonitor):
     def __init__(self, cluster: Cluster, state: Path) -> None:
         super().__init__(Echo())
         self._cluster = cluster
-        self._helm = Helm(find_helm(Layout.default()))
         self._path = state
         self._known: dict[str, Known] = {}
         self._seen: dict[str, Known] = {}
@@ -76,19 +81,34 @@ class DeployDriver(mocks.MockMonitor):
         """
         self._seen, self._changed, self._refreshing = {}, 0, refresh
         perform(program, self)
-        for gone in reversed([known for urn, known in self._known.items() if urn not in self._seen]):
-            self._remove(gone)
+        gone = {urn: known for urn, known in self._known.items() if urn not in self._seen}
+        if refused := [f"{known.kind} {known.name}" for known in gone.values() if known.protect]:
+            self._known = {**gone, **self._seen}
+            self._save()
+            raise NotDone(f"{', '.join(refused)}: cannot be deleted because it is protected")
+        for known in reversed(gone.values()):
+            self._remove(known)
         self._known = self._seen
         self._save()
         return self._changed
 
     def destroy(self) -> None:
-        """Everything but what is retained, the last one first. Protected ones are left, too (``--exclude-protected``)."""
+        """Everything but what is retained, the last one first. Left is what is protected, with all that it needs (``--exclude-protected``)."""
+        left = self._protected()
         for urn, known in reversed(list(self._known.items())):
-            if not known.protect:
+            if urn not in left:
                 self._remove(known)
                 del self._known[urn]
         self._save()
+
+    def _protected(self) -> set[str]:
+        waiting = [urn for urn, known in self._known.items() if known.protect]
+        found: set[str] = set()
+        while waiting:
+            if (urn := waiting.pop()) in self._known and urn not in found:
+                found.add(urn)
+                waiting += self._known[urn].needs
+        return found
 
     # The protocol's side.
 
@@ -110,16 +130,16 @@ class DeployDriver(mocks.MockMonitor):
         if request.type.startswith("kubernetes:") and "metadata" in inputs:
             urn = self.make_urn(request.parent, request.type, request.name)
             provider = request.provider.split("::")[3]
-            declared = {key: value for key, value in inputs.items() if key not in request.ignoreChanges}
-            if texts := declared.pop("stringData", None):  # which the API server takes, and never shows
-                declared["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
-            self._apply(urn, declared, upsert=provider in self._upserting, request=request)
+            if texts := inputs.pop("stringData", None):  # which the API server takes, and never shows
+                inputs["data"] = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            self._apply(urn, inputs, upsert=provider in self._upserting, request=request)
         else:
             raise NotDone(f"{request.type}: this driver makes Kubernetes objects only")
 
     def _apply(self, urn: str, declared: Mapping[str, Any], *, upsert: bool, request: Any) -> None:
         metadata = declared["metadata"]
-        digest = hashlib.sha256(json.dumps(declared, sort_keys=True).encode()).hexdigest()
+        compared = {key: value for key, value in declared.items() if key not in request.ignoreChanges}
+        digest = hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
         known = Known(
             declared["apiVersion"],
             declared["kind"],
@@ -128,22 +148,20 @@ class DeployDriver(mocks.MockMonitor):
             digest,
             retain=request.retainOnDelete,
             protect=request.protect,
+            needs=tuple(request.dependencies),
         )
         self._seen[urn] = known
         before = self._known.get(urn)
-        if (
-            before is not None
-            and "pulumi.com/replaceUnready" in metadata.get("annotations", {})
-            and self._failed(known)
-        ):
-            self._remove(before)
+        unready = before is not None and _REPLACED in metadata.get("annotations", {}) and self._failed(known)
+        if before is not None and unready:
+            self._replace(before, known)
             before = None
         if before is not None and before.digest == digest and not self._refreshing:
             return
         live = self._live(known)
-        changed = live is not None and not contains(live.get("spec"), declared.get("spec"))
+        changed = live is not None and not contains(live.get("spec"), compared.get("spec"))
         if before is not None and changed and request.deleteBeforeReplace:  # what cannot be changed
-            self._remove(before)
+            self._replace(before, known)
             before = live = None
         if before is None and live is not None and not upsert:
             raise NotDone(f"{known.kind} {known.name} is there already, and its provider does not adopt")
@@ -151,7 +169,12 @@ class DeployDriver(mocks.MockMonitor):
             _MANAGER, f"pulumi-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
         )
         options = ["--server-side", "--field-manager", manager, "--filename", "-"]
-        if before is None or not contains(live, declared):
+        if (
+            before is not None and live is not None
+        ):  # what is ignored stays; what is made, or made again, is as declared
+            ignored = declared.keys() - compared.keys()
+            declared = {**compared, **{key: value for key, value in live.items() if key in ignored}}
+        if before is None or not contains(live, compared):
             self._changed += 1
             self._cluster.kubectl("apply", *options, stdin=json.dumps(declared))
             if known.kind == "Job" and _WAIT_FOR not in metadata.get("annotations", {}):
@@ -182,6 +205,11 @@ class DeployDriver(mocks.MockMonitor):
         found = self._cluster.kubectl("get", *known.where, "--ignore-not-found", "--output", "json")
         return json.loads(found) if found.strip() else None
 
+    def _replace(self, before: Known, known: Known) -> None:
+        if before.protect and known.protect:
+            raise NotDone(f"{known.kind} {known.name}: cannot be replaced, because it is protected")
+        self._remove(before)
+
     def _remove(self, known: Known) -> None:
         if not known.retain:
             self._changed += 1
@@ -193,7 +221,8 @@ class DeployDriver(mocks.MockMonitor):
         """A chart: each object that helm renders is one of the stack's."""
         inputs = plain(rpc.deserialize_properties(request.object))
         chart, namespace = Path(inputs["chart"]).name, inputs["namespace"]
-        objects = self._helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
+        helm = Helm(find_helm(Layout.default()))
+        objects = helm.template(chart, inputs.get("values", {}), release=request.name, namespace=namespace)
         for each in objects:
             each["metadata"].setdefault("namespace", namespace)
             name = f"{request.name}:{each['kind']}/{each['metadata']['name']}"

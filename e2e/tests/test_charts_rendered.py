@@ -100,6 +100,7 @@ class TestEveryChart:
         ("zookeeper", {"antiAffinity": "maybe"}, "/antiAffinity"),
         ("monitoring", {"rules": {"noLeader": {"for": "soon"}}}, "/rules/noLeader/for"),
         ("monitoring", {"clusterIds": ["Flights!"]}, "/clusterIds/0"),
+        ("monitoring", {"clusterIds": ["f" * 41]}, "/clusterIds/0"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_by_its_name(helm: Helm, chart: str, values: Values, named: str) -> None:
@@ -254,6 +255,18 @@ class TestMonitoringRendered:
         alone = {"serviceMonitor": {"enabled": False}, "podMonitor": {"enabled": True}}
         (found,) = of_kind(helm.template("monitoring", {"checkCRDs": False, **alone}), "PodMonitor")
         assert found["spec"]["selector"]["matchExpressions"][0]["operator"] == "Exists"
+
+    def test_a_service_whose_name_would_be_too_long_is_refused_with_what_helps(self, helm: Helm) -> None:
+        """The API server would refuse it in the middle of an installation."""
+        longest = "f" * 40
+        told: dict[str, Any] = {"clusterIds": [longest], "checkCRDs": False}
+        release = "prometheus-of-streaming"
+        with pytest.raises(Failed, match="fullnameOverride to a name of at most 22"):
+            helm.template("monitoring", told, release=release)
+        (service,) = of_kind(
+            helm.template("monitoring", {**told, "fullnameOverride": "m" * 22}, release=release), "Service"
+        )
+        assert len(service["metadata"]["name"]) == 63
 
     def test_nobody_is_scraped_twice(self, helm: Helm) -> None:
         with pytest.raises(Failed, match="scraped twice"):

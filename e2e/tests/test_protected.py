@@ -1,4 +1,4 @@
-"""A stack that is for production: what holds data is protected as well as retained, and only a purge takes it away."""
+"""A stack that is for production: what holds data outlives it, nothing else does, and only a purge takes it away."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def uids(bundled: Bundled) -> list[str]:
     return [each["metadata"]["uid"] for each in bundled.ha_objects().values()]
 
 
-def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(
+def test_destroy_leaves_what_holds_data_in_the_cluster_and_nothing_else(
     bundled: Bundled, stack_under_test: Stack
 ) -> None:
     bundled.goes_on(0)
@@ -29,8 +29,12 @@ def test_destroy_leaves_what_is_protected_in_the_cluster_and_in_the_state(
     bundled.wait_for(lambda: not bundled.pods(), "pods that are gone", 90)
     assert uids(bundled) == before
     state = stack_under_test.state()
-    assert all(name in state for names in HA.values() for name in names)
-    assert bundled.get("roles")["items"] == []
+    assert not any(name in state for names in HA.values() for name in names), (
+        "no later change is refused because of them"
+    )
+    for kind in ("roles", "rolebindings"):
+        assert bundled.get(kind)["items"] == [], kind
+    assert {each["metadata"]["name"] for each in bundled.get("serviceaccounts")["items"]} == {"default"}
 
 
 def test_up_goes_on_with_it(bundled: Bundled, stack_under_test: Stack) -> None:

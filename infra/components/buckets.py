@@ -51,8 +51,12 @@ class AwsBucket:
         name = settings.bucket.name
         # Where drivers look for it, even if the account's settings name another region.
         provider = aws.Provider("bucket", region=settings.bucket.region, opts=pulumi.ResourceOptions(parent=parent))
-        # What guards the bucket stays as long as it does.
-        own = pulumi.ResourceOptions.merge(pulumi.ResourceOptions(parent=parent, provider=provider), kept(settings))
+        # What guards the bucket stays as long as it does. In production the engine refuses to replace it, too: another name or region
+        # would be an empty bucket.
+        guarded = pulumi.ResourceOptions(protect=settings.keeps and settings.protection.production)
+        own = pulumi.ResourceOptions(parent=parent, provider=provider)
+        for options in (kept(settings), guarded):
+            own = pulumi.ResourceOptions.merge(own, options)
         bucket = s3.Bucket(name, bucket=name, force_destroy=settings.protection.purge, opts=own)
         versions = s3.BucketVersioning(
             name, bucket=bucket.bucket, versioning_configuration={"status": "Enabled"}, opts=own

@@ -27,10 +27,11 @@ def keeping_provider(settings: Settings) -> kubernetes.Provider:
 
 
 def kept(settings: Settings) -> pulumi.ResourceOptions:
-    """What destroy leaves behind, and in production does not even try to remove."""
-    return pulumi.ResourceOptions(
-        retain_on_delete=settings.keeps, protect=settings.keeps and settings.protection.production
-    )
+    """What destroy leaves behind, and so does a change that no longer declares it.
+
+    Not protected: that would keep nothing that is not kept anyway, and refuse the change.
+    """
+    return pulumi.ResourceOptions(retain_on_delete=settings.keeps)
 
 
 def written_by_drivers() -> pulumi.ResourceOptions:
@@ -59,8 +60,8 @@ class HaState(pulumi.ComponentResource):
         self.ready: list[pulumi.Resource] = [*self.namespace]
 
     def keep(self, after: list[pulumi.Resource]) -> None:
-        """``after``: what is refused where it exists already. Another stack with the same cluster id fails there; had it adopted what
-        is here before that, its destroy would take it from the job that lives.
+        """``after``: what is refused where it exists already. Another stack with the same cluster id, or with other ids that make the same
+        name, fails there; had it adopted what is here before that, its destroy or purge would take it from the job that lives.
         """
         settings = self._settings
         waits = pulumi.ResourceOptions(depends_on=[*self.namespace, *after])

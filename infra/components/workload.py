@@ -27,7 +27,7 @@ class Workload(pulumi.ComponentResource):
         state = declared_state(settings)
         if state is not None and settings.run.state == "suspended":
             # No new replica takes over a job that is to stand still.
-            after = [*after, declare(state, own)]
+            after = [*after, declare(state, pulumi.ResourceOptions.merge(own, _once()))]
             own = pulumi.ResourceOptions.merge(own, pulumi.ResourceOptions(depends_on=after))
         script = script_map(settings)
         if script is not None:
@@ -41,8 +41,15 @@ class Workload(pulumi.ComponentResource):
         declare(workload(settings, endpoint), pulumi.ResourceOptions.merge(options, _in_time(settings)))
         if state is not None and settings.run.state == "running":
             # Beside the replicas: those of a job that has FAILED do not become ready before it may run again.
-            declare(state, own)
+            declare(state, pulumi.ResourceOptions.merge(own, _once()))
         self.register_outputs({})
+
+
+def _once() -> pulumi.ResourceOptions:
+    """A Job that has done its work stays as it was, although other settings change. One that has failed is replaced, and gets the present spec: the engine
+    ignores changes of what it keeps, not of what it makes again.
+    """
+    return pulumi.ResourceOptions(ignore_changes=["spec"])
 
 
 def _replaced(settings: Settings) -> pulumi.ResourceOptions | None:

@@ -33,10 +33,13 @@ _EXEMPT = {
 }
 
 
-def declared_state(settings: Settings) -> Manifest | None:
+def declared_state(settings: Settings, *, applied: bool = False) -> Manifest | None:
     """``None`` where the stack leaves the state to ``understudy suspend`` and ``resume``.
 
-    A Job cannot be changed. It is named for what it does, so that another state, or another image, is another Job.
+    A Job cannot be changed. It is named for what it does, so that another state, another image or another place of the job is another Job, and a
+    node selector is not: one more run would undo what was asked for by hand.
+
+    ``applied``: by a tool that cannot leave a changed Job as it is. There it is named for all that it is, or the tool would fail.
     """
     if not settings.run.state:
         return None
@@ -47,12 +50,19 @@ def declared_state(settings: Settings) -> Manifest | None:
         },
         "template": {"metadata": {"labels": _labels(settings)}, "spec": _pod(settings)},
     }
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    named_for = spec if applied else _task(settings)
+    digest = hashlib.sha256(json.dumps(named_for, sort_keys=True).encode()).hexdigest()[:8]
     name = f"{settings.job.cluster}-{settings.run.state}-{digest}"
     exempt = dict(_EXEMPT)
     if not settings.network.policies:
         exempt["non-isolated-pod"] = "The stack wants no policies (understudy:networkPolicies)."
     return annotated(lint_exempt(manifest(settings, "batch/v1", "Job", name, spec=spec), exempt), _AGAIN)
+
+
+def _task(settings: Settings) -> list[str]:
+    """What it does, to which job, and where that is."""
+    job, ha = settings.job, settings.ha
+    return [settings.run.state, job.image, job.cluster, job.job, ha.services, ha.address]
 
 
 def _labels(settings: Settings) -> dict[str, str]:

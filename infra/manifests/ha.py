@@ -22,6 +22,16 @@ def ha_objects(settings: Settings) -> list[Manifest]:
     return [*maps, manifest(settings, "coordination.k8s.io/v1", "Lease", names.lock)]
 
 
+def owners(settings: Settings) -> list[Manifest]:
+    """For each name of an HA object, an empty ConfigMap that says whose it is. It is no data: it goes with the stack, and is never adopted.
+
+    Two ids make a name, so another stack may ask for the same: the job ``b-c`` of ``a`` and the job ``c`` of ``a-b``. That one fails here, before
+    it adopts what this one's drivers write, and its purge would delete. Ids have no dots, so no document has such a name.
+    """
+    names = sorted({each["metadata"]["name"] for each in ha_objects(settings)})
+    return [manifest(settings, "v1", "ConfigMap", f"{name}.owner") for name in names]
+
+
 def persistent_volume_claims(settings: Settings) -> list[Manifest]:
     """Volumes: for HA documents where they are on one, and for the object store that is made along.
 

@@ -77,7 +77,7 @@ def flow_schema(settings: Settings) -> Manifest | None:
 
     Before the built-in rule for service accounts (9000). A cluster-wide object, so its name tells namespaces apart.
     """
-    if not settings.account.flow_schema or settings.on_volume:
+    if not settings.account.flow_schema:
         return None
     account = {"name": account_name(settings), "namespace": settings.namespace}
     lock = {

@@ -23,6 +23,7 @@ from infra.manifests.base import (
 from infra.manifests.command import HA_DIRECTORY, SCRIPTS, arguments, bucket_secret, environment, secret_environment
 from infra.manifests.ensemble import ensemble_mounts, ensemble_volumes
 from infra.manifests.ha import ha_claim
+from infra.quantities import quantity
 from infra.settings import Settings
 from understudy.errors import ReplicaStopped
 from understudy.protocol.names import CLUSTER_LABEL
@@ -32,6 +33,10 @@ from understudy.protocol.names import CLUSTER_LABEL
 _UNEXPLAINED = 20
 #: The job has FAILED, or another try would end the same (docs/exit-codes.md).
 _FINAL = [1, 2, 3, 5, 6, 7]
+#: A replica's own directory, without the files of a submission.
+_STATE = "1Gi"
+#: Fewer nodes than a constraint asks for let it count the least crowded one as empty, so no node gets a second replica.
+_MORE_THAN_NODES = 1_000_000
 #: For Pulumi: a Job that is there is enough, and its end is not waited for. To skip waiting altogether would skip it when the Job is
 #: deleted as well, and its successor has the same name.
 _NO_WAIT = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
@@ -51,7 +56,10 @@ def _workload(settings: Settings, template: Manifest) -> Manifest:
     selector = {"matchLabels": {CLUSTER_LABEL: name}}
     common = {"replicas": settings.run.replicas, "selector": selector, "template": template}
     if settings.on_volume:
-        spec = {**common, "serviceName": name, "updateStrategy": {"type": "RollingUpdate"}}
+        # In order (the default) a pod that never gets ready is not replaced by the revision that would repair it:
+        # https://github.com/kubernetes/kubernetes/issues/67250. With one pod there is no order to keep.
+        management = {"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate"}}
+        spec = {**common, "serviceName": name, **management}
         return manifest(settings, "apps/v1", kind, name, spec=spec)
     # The new pod has rehearsed before an old one goes.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
@@ -204,13 +212,19 @@ def _container(settings: Settings, endpoint: str) -> Manifest:
 
 
 def _volumes(settings: Settings) -> list[Manifest]:
-    state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": "1Gi"}}
+    state: Manifest = {"name": "state", "emptyDir": {"sizeLimit": _state_size(settings)}}
     if settings.on_volume:
         state = {"name": "state", "persistentVolumeClaim": {"claimName": ha_claim(settings)}}
     found = [{"name": "tmp", "emptyDir": {"sizeLimit": settings.resources.scratch}}, state]
     if settings.job.script_file:
         found.append({"name": "script", "configMap": {"name": _script_name(settings)}})
     return [*found, *ensemble_volumes(settings)]
+
+
+def _state_size(settings: Settings) -> str:
+    """Of what a replica writes for itself, and of all files of a submission: the kubelet evicts a pod that needs more, each time again."""
+    scratch = settings.resources.scratch
+    return scratch if settings.job.submitted and (quantity(scratch) or 0) > (quantity(_STATE) or 0) else _STATE
 
 
 def _apart(settings: Settings) -> Manifest:
@@ -228,8 +242,8 @@ def _apart(settings: Settings) -> Manifest:
             "whenUnsatisfiable": "DoNotSchedule" if strict else "ScheduleAnyway",
             "labelSelector": mine,
             "matchLabelKeys": [JOB_UID_LABEL if settings.ends else "pod-template-hash"],
-            # Without it one node would do, with every replica on it.
-            **({"minDomains": settings.run.replicas} if strict else {}),
+            # Without it one node would do, with every replica on it. Not the number of replicas, or another one would roll all pods.
+            **({"minDomains": _MORE_THAN_NODES} if strict else {}),
         }
 
     host = "kubernetes.io/hostname"

@@ -95,14 +95,16 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
         else [],
         **draw(_monitoring()),
         "monitoringChart": draw(st.booleans()),
-        "flowSchema": "haAddress" not in ha and draw(st.booleans()),
+        "flowSchema": not volume and "haAddress" not in ha and draw(st.booleans()),
     }
 
 
 @st.composite
 def _ha(draw: st.DrawFn, *, volume: bool) -> dict[str, Any]:
-    """In the API server with any lock, or in an ensemble with its own; on a volume, neither is asked."""
-    if volume or draw(st.booleans()):
+    """In the API server with any lock, or in an ensemble or on a volume with its own."""
+    if volume:
+        return {}
+    if draw(st.booleans()):
         return {"lock": draw(st.sampled_from(LOCKS))}
     servers = draw(st.sampled_from(["zk:2181", "zk-0.zk.data.svc:2181,zk-1.zk.data.svc:2182", "[2001:db8::7]:2181"]))
     files = draw(st.sampled_from(["", "?digest=/etc/understudy/ha/user&ca=/etc/understudy/ha/ca.pem"]))

@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.manifests.base import Manifest
-from infra.manifests.command import arguments
 from infra.manifests.everything import kept_objects
-from infra.manifests.ha import ha_objects, persistent_volume_claims
+from infra.manifests.ha import ha_objects, owners, persistent_volume_claims
 from infra.manifests.workload import workload
 from infra.schema import PROJECT
 from infra.settings import WORKLOADS, Settings, settings_from
@@ -201,6 +200,7 @@ class TestNames:
     def test_are_names_to_kubernetes(self, stack: Settings) -> None:
         # Made of two ids, and used as names only: there Kubernetes takes 253.
         longer = {stack.job.names.job_document, f"understudy-{stack.namespace}.{stack.job.cluster}"}
+        longer |= {each["metadata"]["name"] for each in owners(stack)}
         for each in everything(stack):
             name = each["metadata"]["name"]
             parts = name.split(".") if name in longer else [name]
@@ -265,15 +265,6 @@ def test_another_script_is_another_revision(tmp_path_factory: pytest.TempPathFac
     before, after = workload_of(one), workload_of(other)
     assert (before[0] == after[0]) is (one == other)
     assert (before[1] == after[1]) is (one == other)
-
-
-def test_replicas_of_what_is_submitted_are_given_no_script() -> None:
-    stack = settings_from({**LEAST, "script": "", "submitted": True, "haStorage": True})
-    words = arguments(stack, "")
-    assert words[-2:] == ["--master", "local[2]"], "what follows would be a script"
-    assert words.index("--submitted") < words.index("--conf")
-    assert not [each for each in everything(stack) if each.get("immutable")]
-    assert "--submitted" not in arguments(settings_from(LEAST), "")
 
 
 class TestExcuses:

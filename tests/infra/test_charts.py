@@ -20,6 +20,7 @@ from tests.infra.recorder import record
 from tools.tables import Chart, charts, with_table
 from understudy.clock import BootClock
 from understudy.protocol.messages import RehearsalReport
+from understudy.protocol.names import check_id
 from understudy.supervisor.health import FenceCounts, Health
 from understudy.supervisor.probes import Probes
 
@@ -197,6 +198,14 @@ def test_the_docs_name_no_metric_that_replicas_do_not_have(tmp_path: Path) -> No
     assert metrics.missing(named, exposed(tmp_path)) == []
 
 
+def test_a_replica_that_two_monitors_scrape_is_counted_once() -> None:
+    """By the alert and by the panels that count replicas: the bundle's monitor and that of the chart may both be there."""
+    (two_leaders,) = (each for each in alerts() if each.strip().endswith("> 1"))
+    counts = {panel["title"]: panel["targets"][0]["expr"] for panel in metrics.board()["panels"]}
+    for question in (two_leaders, counts["Leaders"], counts["Rehearsed standbys"]):
+        assert "by (namespace, cluster_id) (max by (namespace, cluster_id, pod) (understudy_" in question
+
+
 def test_every_panel_says_what_it_shows_and_where_it_is() -> None:
     panels = metrics.board()["panels"]
     assert all(panel["title"] and panel["description"] for panel in panels)
@@ -209,6 +218,12 @@ def test_every_panel_says_what_it_shows_and_where_it_is() -> None:
     ]
     assert len(set(cells)) == len(cells), "panels overlap"
     assert max(x for x, _ in cells) < 24
+
+
+def test_a_cluster_id_is_as_long_as_one_may_be() -> None:
+    schema = Draft7Validator(Chart(MONITORING).schema)
+    assert schema.is_valid({"clusterIds": [check_id("f" * 40, "clusterId")]})
+    assert not schema.is_valid({"clusterIds": ["f" * 41]})
 
 
 def test_every_alert_says_what_to_do_and_the_readme_knows_it() -> None:

@@ -8,8 +8,10 @@ import pytest
 import typer.main
 
 from infra.manifests.base import Manifest
+from infra.render import rendered
 from infra.settings import Settings, settings_from
 from testkit.bundle import LEAST
+from tests.infra.recorder import record
 from tests.infra.stacks import everything, patient
 from tests.infra.test_builders import any_stack, names, of_kind, template_of
 from understudy.cli.main import app
@@ -40,6 +42,42 @@ def test_another_state_or_image_is_another_job_and_the_same_is_the_same() -> Non
     found = [job(**each)["metadata"]["name"] for each in told]
     assert len(set(found)) == len(told)
     assert found == [job(**each)["metadata"]["name"] for each in told]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"imagePullSecrets": ["registry"]},
+        {"imagePullPolicy": "Always"},
+        {"nodeSelector": {"disk": "ssd"}},
+        {"networkPolicies": False},
+        {"cpu": "2", "replicas": 3},
+        {"haSecret": "another"},
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("state", ["running", "suspended"])
+def test_another_setting_does_not_run_it_again(state: str, other: dict[str, Any]) -> None:
+    """It would undo what was asked for by hand since. The engine is told to leave a Job of this name as it is."""
+    elsewhere = {"ha": "zookeeper", "haAddress": "zk:2181?digest=/etc/understudy/ha/user", "haSecret": "one"}
+    told: dict[str, Any] = {"state": state, **(elsewhere if "haSecret" in other else {})}
+    before, after = ([each for each in record(**more) if each.kind == "Job"] for more in (told, {**told, **other}))
+    assert [each.name for each in before] == [each.name for each in after]
+    assert [each.object_name for each in before] == [each.object_name for each in after]
+    assert all(each.ignore_changes == ("spec",) for each in [*before, *after])
+
+
+def test_another_job_or_place_is_another_one() -> None:
+    elsewhere = {"ha": "zookeeper", "haAddress": "zk:2181"}
+    told: list[dict[str, Any]] = [{}, {"jobId": "other"}, elsewhere, {**elsewhere, "haAddress": "zk:2181/there"}]
+    assert len({job(state="running", **each)["metadata"]["name"] for each in told}) == len(told)
+
+
+def test_what_render_prints_can_be_applied_over_what_it_printed_before() -> None:
+    """A tool that applies it cannot leave a changed Job as it is, and the API server refuses the change."""
+    told: list[dict[str, Any]] = [{}, {"nodeSelector": {"disk": "ssd"}}, {"imagePullSecrets": ["registry"]}]
+    printed = [of_kind(rendered(settings_from({**LEAST, "state": "running", **each})), "Job") for each in told]
+    assert len({each["metadata"]["name"] for (each,) in printed}) == len(told)
 
 
 @patient

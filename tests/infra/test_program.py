@@ -51,9 +51,19 @@ class TestWhatOutlivesTheStack:
         seen = record(createNamespace=True, metricsFrom="monitoring", flowSchema=True, podMonitor=True, mode="native")
         assert {each.kind for each in seen if each.retain} == {"Lease", "ConfigMap", "Namespace"}
 
-    def test_in_production_they_are_protected_and_elsewhere_not(self) -> None:
-        assert all(each.protect for each in ha(record(production=True)))
-        assert not any(each.protect for each in record())
+    @pytest.mark.parametrize(
+        "change",
+        [{"ha": "zookeeper", "haAddress": "zk:2181"}, {"jobId": "other"}, {"workload": "StatefulSet", "replicas": 1}],
+        ids=" ".join,
+    )
+    def test_a_change_that_leaves_them_out_is_not_refused_and_keeps_them(self, change: dict[str, Any]) -> None:
+        """The engine deletes nothing that is protected, be it retained or not, and fails instead."""
+        before, after = record(production=True), record(production=True, **change)
+        left_out = [each for each in before if each.name not in {other.name for other in after}]
+        kept = [each for each in left_out if each.parent == "understudy:infra:HaState"]
+        assert kept
+        assert all(each.retain for each in kept)
+        assert not any(each.protect for each in left_out)
 
     @pytest.mark.parametrize("given", [{"purge": True}, {"purge": True, "production": True}, {"retain": False}])
     def test_purge_lifts_both_but_for_the_namespace(self, given: dict[str, Any]) -> None:
@@ -92,6 +102,29 @@ class TestWhatOutlivesTheStack:
         adopted = [each for each in ha(seen) if each.kind != "Namespace"]
         assert "flights-objects" in {each.object_name for each in adopted}
         assert all(account.name in each.after for each in adopted)
+
+    @pytest.mark.parametrize(
+        ("one", "other", "name"),
+        [
+            (("flights", "eu-delays"), ("flights-eu", "delays"), "flights-eu-delays"),
+            (("flights", "eu-lock"), ("flights-eu", "delays"), "flights-eu-lock"),
+            (("flights", "eu-replicas"), ("flights-eu", "delays"), "flights-eu-replicas"),
+        ],
+    )
+    def test_those_of_another_job_are_refused_before_they_are_adopted(
+        self, one: tuple[str, str], other: tuple[str, str], name: str
+    ) -> None:
+        """Two ids make a name. What the other stack has made by a provider that does not adopt is in the way."""
+        first, second = (record(clusterId=cluster, jobId=job) for cluster, job in (one, other))
+        here, there = ({each.object_name for each in ha(seen)} for seen in (first, second))
+        assert here & there == {name}
+        alone = [{(each.kind, each.object_name) for each in objects(seen)} for seen in (first, second)]
+        in_the_way = {each for each in alone[0] & alone[1] if each[1] not in here}
+        assert in_the_way
+        for seen in (first, second):
+            refused = [each for each in objects(seen) if (each.kind, each.object_name) in in_the_way]
+            assert {(each.provider, each.retain) for each in refused} == {("cluster", False)}
+            assert all(owner.name in each.after for owner in refused for each in ha(seen))
 
     def test_their_field_manager_is_always_the_same_one(self) -> None:
         for each in ha(record(createNamespace=True)):
@@ -245,6 +278,13 @@ class TestABucketOnAws:
     def of_aws(self, **given: Any) -> dict[str, Registered]:
         seen = record(**self.GIVEN, **given)
         return {each.type.rpartition(":")[2]: each for each in seen if each.type.startswith("aws:")}
+
+    def test_nothing_that_is_protected_needs_what_a_destroy_removes(self) -> None:
+        """``--exclude-protected`` keeps all that a protected resource depends on."""
+        seen = record(production=True, **self.GIVEN)
+        by_name = {each.name: each for each in seen}
+        needed = [by_name[name] for each in seen if each.protect for name in each.after]
+        assert [each for each in needed if not each.protect and "metadata" in each.inputs] == []
 
     def test_it_is_kept_and_in_production_protected_with_everything_that_guards_it(self) -> None:
         found = self.of_aws(production=True)

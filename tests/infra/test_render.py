@@ -14,7 +14,8 @@ from hypothesis import given, settings
 
 from infra.components.ha_state import MANAGER
 from infra.manifests.base import Manifest
-from infra.manifests.everything import kept_objects
+from infra.manifests.everything import kept_objects, passing_objects
+from infra.manifests.object_store import endpoint_of
 from infra.render import NEVER_PRUNED, as_yaml, notes, rendered, stack_settings
 from infra.settings import settings_from
 from testkit.bundle import LEAST
@@ -55,7 +56,8 @@ def test_pulumi_registers_what_the_builders_build(keys: dict[str, Any]) -> None:
 def test_render_prints_what_the_builders_build_and_marks_what_holds_data(keys: dict[str, Any]) -> None:
     stack = settings_from(keys)
     printed = rendered(stack)
-    assert [without(NEVER_PRUNED, each) for each in printed] == everything(stack)
+    built = [*kept_objects(stack), *passing_objects(stack, endpoint_of(stack), applied=True)]
+    assert [without(NEVER_PRUNED, each) for each in printed] == built
     marked = [each for each in printed if NEVER_PRUNED.items() <= each["metadata"].get("annotations", {}).items()]
     assert [without(NEVER_PRUNED, each) for each in marked] == kept_objects(stack)
 

@@ -84,6 +84,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("secretEnvironment", {"secretEnvironment": {"TOKEN": "secret/.."}}, "SECRET/KEY"),
     ("environment", {"environment": {"A": "b"}, "secretEnvironment": {"A": "secret/key"}}, "from a Secret as well"),
     ("environment", {"environment": {"AWS_ACCESS_KEY_ID": "a"}, "bucketSecret": "s"}, "from a Secret as well"),
+    ("secretEnvironment", {"secretEnvironment": {"AWS_ACCESS_KEY_ID": "a/b"}, "bucketSecret": "s"}, "would be no pair"),
+    ("environment", {"environment": {"UNDERSTUDY_NAMESPACE": "other"}}, "the option --namespace"),
+    ("environment", {"environment": {"UNDERSTUDY_REHEARSE_ROUNDS": "4"}}, "Set rehearseRounds"),
+    ("secretEnvironment", {"secretEnvironment": {"UNDERSTUDY_PROFILE": "a/b"}}, "Set profile"),
+    ("lock", {"lock": "multi", "workload": "StatefulSet", "replicas": 1}, "on its volume"),
+    ("flowSchema", {"flowSchema": True, "workload": "StatefulSet", "replicas": 1}, "to its volume"),
     ("profile", {"profile": "slow"}, "unknown profile"),
     ("timings", {"timings": {"lease": 5}}, "is not below lease"),
     ("timings", {"timings": {"leese": 20}}, "unknown timing"),
@@ -166,6 +172,11 @@ def test_a_wrong_value_is_refused_by_its_key_with_a_remedy(key: str, wrong: Mapp
     assert refused.value.where == f"understudy:{key}"
     assert said in str(refused.value)
     assert refused.value.remedy
+
+
+def test_variables_that_lead_other_commands_to_the_job_may_be_set() -> None:
+    told = {"UNDERSTUDY_CLUSTER_ID": "flights", "UNDERSTUDY_HA_STORAGE": "s3a://flights/ha", "UNDERSTUDY_LOG": "json"}
+    assert settings_from({**LEAST, "environment": told}).job.environment == told
 
 
 def test_a_script_is_called_what_a_configmap_can_hold(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from understudy.config.tree import options
 HOUSE = Path(__file__).parents[2]
 #: Options in the pages that belong to other programs.
 _OTHERS_OPTIONS = set(
-    "--auto-compaction-retention --beside --bump-revision --diagram --directions --dist --drain --exclude-protected --first --for --from --generate-hashes --help --ignore --kills --kinds --minutes --mount --no-header --nodes"
+    "--auto-compaction-retention --beside --bump-revision --cascade --diagram --directions --dist --drain --exclude-protected --first --for --from --generate-hashes --help --ignore --kills --kinds --minutes --mount --no-header --nodes"
     " --refresh --replicas --require-hashes --rounds --secret --sizes --stops --strict --timed --tmpfs --universal --variants".split()
 )
 #: Words that the language rules replace (CONTRIBUTING.md).
