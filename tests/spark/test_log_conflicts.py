@@ -33,6 +33,11 @@ match sys.argv[1]:
         while not Path("go").exists(): pass
         query.processAllAvailable()
         print("active", query.isActive, query.exception(), flush=True)
+    case "active":
+        while (running := spark.streams.active) and query.runId == first: pass
+        print("active", running == [query], spark.streams.get(query.id) is query, flush=True)
+    case "each of active":
+        for each in spark.streams.active: each.awaitTermination()
     case "awaitTermination":
         query.awaitTermination()
     case "awaitAnyTermination":
@@ -48,6 +53,8 @@ LOGS = Path("checkpoints") / "one"
 SAID = {
     "isActive": "active True None",
     "processAllAvailable": "active True None",
+    "active": "active True True",
+    "each of active": "",
     "awaitTermination": "",
     "awaitAnyTermination": "",
     "awaitAnyTermination, later": "ended False",

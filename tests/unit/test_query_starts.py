@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from understudy.driver.assembly import Driver, connect
 from understudy.driver.pending_query import PendingQuery
@@ -84,11 +84,15 @@ def started(checkpoint: str, query: Query, kind: type[Started] = Started) -> Sta
     return kind(anything, None, None, sink, checkpoint, snapshot, "ProcessingTimeTrigger")
 
 
+def not_ended(error: BaseException) -> NoReturn:
+    raise AssertionError(error)
+
+
 def leading(gate: Path, fence: Fence, gate_client: Any, sent: list[Message]) -> Driver:
     CountersPage.create(path_of(gate))
     no_rehearsals: Any = None
     check: Any = SimpleNamespace(session=lambda _: None, claim=lambda *_: None)
-    driver = connect(gate, gate_client, check, no_rehearsals, sent.append)
+    driver = connect(gate, gate_client, check, no_rehearsals, sent.append, not_ended)
     driver.fence.attached(SimpleNamespace(**{"dev.understudy.fence.Fence": fence}))
     driver.takeover.claims.granted(Granted(1))
     return driver

@@ -28,8 +28,8 @@ from understudy.driver.root_claims import RootClaims
 from understudy.driver.roots_in_use import RootsInUse
 from understudy.driver.savepoints import Savepoints
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.driver.starts_first import QueriesFirst
 from understudy.driver.takeover import Takeover
-from understudy.errors import UnderstudyError
 from understudy.protocol.driver_spec import DriverSpec
 from understudy.protocol.messages import Advice, Message, Running, StaleSnapshot
 
@@ -53,11 +53,9 @@ class Driver:
     stale_snapshot: StaleSnapshotReporter
 
 
-def assemble(
-    spec: DriverSpec, send: Callable[[Message], None], refuse: Callable[[UnderstudyError], NoReturn]
-) -> Driver:
-    """``send`` reaches the supervisor, ``refuse`` ends the process."""
-    gate, fence_check = Path(spec.gate), FenceCheck(refuse)
+def assemble(spec: DriverSpec, send: Callable[[Message], None], end: Callable[[BaseException], NoReturn]) -> Driver:
+    """``send`` reaches the supervisor, ``end`` ends the process."""
+    gate, fence_check = Path(spec.gate), FenceCheck(end)
     plan = spec.rehearsal
     budget = ReadBudget(plan.rows, plan.bytes)
     threads = RehearsedThreads(HandedOver(lambda text: send(Advice(text)), lambda reason: send(StaleSnapshot(reason))))
@@ -68,7 +66,7 @@ def assemble(
         plan.mode, plan.rounds, plan.every, spec.scratch, budget, send, functions, state_bytes=plan.state
     )
     gate_client = GateClient(gate, Path(spec.script), rehearsals.held_at, fence_check.writer, threads)
-    return connect(gate, gate_client, fence_check, rehearsals, send, executors=spec.executors)
+    return connect(gate, gate_client, fence_check, rehearsals, send, end, executors=spec.executors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +90,14 @@ def connect(
     fence_check: FenceCheck,
     rehearsals: Rehearsals,
     send: Callable[[Message], None],
+    end: Callable[[BaseException], NoReturn],
     *,
     executors: int = 0,
 ) -> Driver:
     """The parts around a gate, a check of sessions and rehearsals. ``gate`` is the path of the gate's page."""
     parts = _around_queries(gate, gate_client, fence_check, send)
     fence, registry = parts.fence, parts.registry
+    gate_client.starts = QueriesFirst(gate_client, registry, parts.launcher.settings)
     takeover = Takeover(
         gate_client=gate_client,
         rehearsals=rehearsals,
@@ -108,6 +108,7 @@ def connect(
         first_commit=parts.first_commit,
         stale_snapshot=parts.stale_snapshot,
         send=send,
+        end=end,
         executors=executors,
     )
     starts = QueryStarts(

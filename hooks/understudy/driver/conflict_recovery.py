@@ -77,6 +77,12 @@ class ConflictRecovery:
             self.launcher.start_one(query)
             return query.query is not failed
 
+    def recover_ended(self) -> None:
+        """Restart every query that has ended on a log conflict, and wait for restarts that are under way."""
+        for each in self.registry.queries():
+            if (query := each.query) is not None and not query.isActive:
+                self.recover(each, query)
+
     def recover_any(self, error: BaseException) -> bool:
         """Whether ``error`` is a log conflict, and every query that ended on one runs again. Some may run again already."""
         if not is_log_conflict(error):

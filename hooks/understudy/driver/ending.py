@@ -113,12 +113,12 @@ class Ending:
         atexit.register(self._threads_ended)
         self._start_helper()
 
-    def refuse(self, error: UnderstudyError) -> NoReturn:
-        """End at once, from any thread: what cannot get better by another start, and must not be swallowed by the script."""
+    def end_with(self, error: BaseException) -> NoReturn:
+        """End at once, from any thread: what must not be swallowed by the script."""
         sys.stderr.write(f"understudy: {error}\n")
-        self._outcome = Outcome.of(error)
+        self._outcome = outcome = Outcome.of(error)
         self._send_ended()
-        self._exit_now(error.exit_code)
+        self._exit_now(outcome.code)
 
     def _start_helper(self) -> None:
         if self._helper is None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
 
 from understudy.clock import instant
 from understudy.driver.rehearsed_code import RehearsedThreads
@@ -47,13 +47,23 @@ class DurationHistory:
         return statistics.median(self.took) if len(self.took) > 2 else 0.0
 
 
+class StartsFirst(Protocol):
+    """What comes before the script's own code at a grant: its queries start with their sessions' settings in place of the script's."""
+
+    @property
+    def over(self) -> bool: ...
+
+    def wait(self) -> None:
+        """Until it is over. Raises ``LeadershipLost``."""
+
+
 class GateClient:
     """Asks the gate before every write, and counts the user's code that runs behind it.
 
     ``held`` is where the script waits, as ``file:line``, or empty. ``on_held`` is called with it when a thread begins to wait, and
     with an empty string when it goes on, in that thread. ``asked`` becomes true at the first question: a script that ends without
     one never wrote anything. ``rehearsed``: threads whose code is no part of the job, and never waits here. ``check`` gets the object
-    whose method is about to write, at the open gate.
+    whose method is about to write, at the open gate. ``starts``: what is over before the script's own code goes on.
     """
 
     def __init__(
@@ -69,6 +79,7 @@ class GateClient:
         self._script = str(script)
         self._on_held = on_held
         self.check = check
+        self.starts: StartsFirst | None = None
         self.rehearsed = rehearsed or RehearsedThreads()
         self._lock = threading.Lock()
         self._depth: dict[int, int] = {}  # by thread: the blocks it is in
@@ -175,10 +186,11 @@ class GateClient:
         driver while the user's function is about to write.
         """
         self.rehearsed.refuse("what only a leader does")
+        first = None if of_a_batch or threading.get_ident() in self._depth else self.starts
         while True:
             if self._enter(of_a_batch=of_a_batch):
                 try:
-                    if self._standing() is State.OPEN:
+                    if self._standing() is State.OPEN and (first is None or first.over):
                         self.asked = True
                         with self._timed(history or DurationHistory()):
                             yield
@@ -186,6 +198,8 @@ class GateClient:
                 finally:
                     self._leave()
             self.pass_through(of_a_batch=of_a_batch, writes=True)
+            if first is not None:
+                first.wait()
 
     @contextmanager
     def _timed(self, history: DurationHistory) -> Iterator[None]:

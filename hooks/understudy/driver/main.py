@@ -42,7 +42,7 @@ from understudy.submit import started_with
 def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches: PatchRegistry) -> Outcome:
     """Patch PySpark, connect the supervisor to the driver's parts, and run the script to the end of its main thread."""
     script = Path(spec.script)
-    driver = assemble(spec, channel.send, ending.refuse)
+    driver = assemble(spec, channel.send, ending.end_with)
     ending.watch(driver.registry, driver.gate_client, driver.fence, driver.checkpoints)
 
     def attached(gateway: Any) -> None:

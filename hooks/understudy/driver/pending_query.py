@@ -29,7 +29,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 class PendingQuery:
     """One query of the script, with the writer that it was declared by and the session's state at that time.
 
-    ``query`` is Spark's, once it was started; ``error`` what that start raised, ``told`` whether the script knows: Spark would
+    ``query`` is Spark's, once it was started, and ``stand_in`` what the script has in its place; ``error`` what that start raised, ``told`` whether the script knows: Spark would
     have raised it at ``start()``, once.
 
     ``checkpoint`` is ``None`` where Spark makes a temporary directory: there is nothing to claim, and nothing to resume from.
@@ -48,6 +48,7 @@ class PendingQuery:
     trigger: str
     directory: str | None = None
     query: StreamingQuery | None = None
+    stand_in: StreamingQuery | None = None
     error: BaseException | None = None
     told: bool = False
     starts: bool = False

@@ -40,6 +40,7 @@ class QueryLauncher:
             for query in queries:
                 query.count_ungated(self.fence)
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
+            self.stale_snapshot.report_stale(error)
             for query in queries:
                 query.error = error
                 query.registered.set()

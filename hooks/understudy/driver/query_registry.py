@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -101,6 +102,12 @@ class QueryRegistry:
         if self.queries() or not self._gate_client.stands_by:
             self.wait_until_started()
 
+    def wait_before_stop(self) -> None:
+        """The script is about to stop its Spark context. On a standby its queries have not begun, and would never; one that fails ends at once."""
+        unwinds = sys.exc_info()[0] is not None
+        if not unwinds and not self.in_callback and self._gate_client.stands_by and self.queries():
+            self.wait_until_started()
+
     def await_view(self, view: str) -> bool:
         """Wait until the memory sink whose temporary view this is has started. False where there is nothing to wait for."""
         if self.in_callback:  # Spark makes the view when the listener has returned
@@ -110,6 +117,16 @@ class QueryRegistry:
             self.wait_for_query(each)
             each.begun.wait()
         return bool(pending)
+
+    def stand_in(self, running: StreamingQuery) -> StreamingQuery:
+        """What the script has got for a query of Spark's when it started it; the query itself where that was not the script."""
+        if not self.queries():
+            return running
+        run = running.runId
+        for each in self.queries():
+            if each.stand_in is not None and each.query is not None and each.query.runId == run:
+                return each.stand_in
+        return running
 
     def context_stops(self) -> None:
         """The script stops its Spark context: what runs now does not count as failed by that."""

@@ -45,17 +45,18 @@ class QueryStarts:
 
         Raises what Spark's start raises, and ``LeadershipLost``.
         """
-        if self.takeover.awaits(query):
-            threading.Thread(target=self._prepare, args=(query,), name="prepare", daemon=True).start()
-            self.rehearsals.add(query)
-        else:
-            self._start_now(query)
-        return StandIn(
+        stand_in = query.stand_in = StandIn(
             query.sink.query_name,
             lambda: self.registry.query_id(query),
             lambda: self.registry.wait_for_query(query),
             lambda failed: self.recovery.recover(query, failed),
         )
+        if self.takeover.awaits(query):
+            threading.Thread(target=self._prepare, args=(query,), name="prepare", daemon=True).start()
+            self.rehearsals.add(query)
+        else:
+            self._start_now(query)
+        return stand_in
 
     def _start_now(self, query: PendingQuery) -> None:
         self.gate_client.pass_through()

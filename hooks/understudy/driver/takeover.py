@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from understudy.driver.conflict_recovery import ConflictRecovery
+from understudy.driver.error_text import first_line
 from understudy.driver.executors import ask_for
 from understudy.driver.first_commit import FirstCommit
 from understudy.driver.gate_client import GateClient
@@ -21,13 +23,23 @@ from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsals import Rehearsals
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.stale_snapshot import StaleSnapshotReporter
+from understudy.errors import LeadershipLost, UnderstudyError
 from understudy.protocol.gate import State
 from understudy.protocol.messages import Granted, Message, Started, Starting
+
+#: Seconds in which a script is told of a start that failed, by asking for that query. It mostly waits for one of them.
+_ASKED_WITHIN = 5.0
+#: Seconds between two looks.
+_LOOK = 0.1
+
+
+class StartFailed(Exception):
+    """A query that waited for the grant could not be started, and the script does not know."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Takeover:
-    """``executors`` is how many to ask for at the grant; 0 leaves that to Spark."""
+    """``executors`` is how many to ask for at the grant; 0 leaves that to Spark. ``end`` ends the process."""
 
     gate_client: GateClient
     rehearsals: Rehearsals
@@ -38,6 +50,7 @@ class Takeover:
     first_commit: FirstCommit
     stale_snapshot: StaleSnapshotReporter
     send: Callable[[Message], None]
+    end: Callable[[BaseException], NoReturn]
     executors: int
     # guards _taken_over, and which queries wait for it
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -99,6 +112,24 @@ class Takeover:
         self.send(Starting(len(queries)))
         claimed = self.launcher.claim_and_start(queries, self.rehearsals.let_go)
         self._settled.set()
-        self.send(Started(len(queries), claimed, time.monotonic() - began))
-        self.recovery.watch(queries)
+        started = [each for each in queries if each.error is None]
+        self.send(Started(len(started), claimed, time.monotonic() - began))
+        self.recovery.watch(started)
+        if len(started) < len(queries):
+            threading.Thread(target=self._fail_untold, args=(queries,), name="failed-starts", daemon=True).start()
         self.first_commit.report(began)
+
+    def _fail_untold(self, queries: list[PendingQuery]) -> None:
+        """Where ``start()`` raises, a script ends that does not expect it. So does one that has not asked how its query is, or it would lead
+        without that query for ever.
+        """
+        give_up = time.monotonic() + _ASKED_WITHIN
+        while untold := [each for each in queries if each.error is not None and not each.told]:
+            if self.gate_client.standing() is State.REVOKED:
+                return
+            if time.monotonic() > give_up:
+                error = untold[0].error
+                if isinstance(error, LeadershipLost | UnderstudyError):
+                    self.end(error)
+                self.end(StartFailed(f"query {untold[0].name}: {first_line(error)}"))
+            time.sleep(_LOOK)

@@ -44,7 +44,7 @@ def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
 
     queries.replace_starts(patches, begin)
     queries.replace_for_each(patches, driver.gate_client, driver.rehearsals.functions)
-    queries.replace_lookups(patches, driver.registry)
+    queries.replace_lookups(patches, driver.registry, driver.recovery)
     queries.replace_await_any(patches, driver.registry, driver.recovery)
     queries.replace_callbacks(patches, driver.registry)
     writers.gate_batch_writers(patches, driver.gate_client)

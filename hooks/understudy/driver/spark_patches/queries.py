@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -18,6 +18,8 @@ from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.rehearsed_code import BatchFunctions
 from understudy.driver.spark_patches.registry import PatchRegistry
 from understudy.driver.spark_patches.targets import LISTENER, QUERY_MANAGER, STREAM_WRITER
+
+T = TypeVar("T")
 
 #: Seconds between two questions that are asked again.
 _LOOK = 0.1
@@ -100,18 +102,27 @@ def replace_for_each(patches: PatchRegistry, gate_client: GateClient, functions:
     patches.replace(f"{STREAM_WRITER}.foreach", rows)
 
 
-def replace_lookups(patches: PatchRegistry, queries: QueryRegistry) -> None:
+def replace_lookups(patches: PatchRegistry, queries: QueryRegistry, recovery: ConflictRecovery) -> None:
+    def answered(ask: Callable[[], T]) -> T:
+        """Spark's answer, at a moment in which no query is started again: that stays invisible to the script."""
+        queries.wait_until_declared_started()
+        while True:
+            before = [each.query for each in queries.queries()]
+            answer = ask()
+            recovery.recover_ended()
+            if all(each.query is query for each, query in zip(queries.queries(), before, strict=False)):
+                return answer
+
     def active(stock: Callable[..., list[StreamingQuery]]) -> Callable[..., list[StreamingQuery]]:
         def active(self: StreamingQueryManager) -> list[StreamingQuery]:
-            queries.wait_until_declared_started()
-            return list(stock(self))
+            return [queries.stand_in(each) for each in answered(lambda: stock(self))]
 
         return active
 
     def get(stock: Callable[..., StreamingQuery | None]) -> Callable[..., StreamingQuery | None]:
         def get(self: StreamingQueryManager, id: str) -> StreamingQuery | None:  # noqa: A002
-            queries.wait_until_declared_started()
-            return stock(self, id)
+            found = answered(lambda: stock(self, id))
+            return None if found is None else queries.stand_in(found)
 
         return get
 

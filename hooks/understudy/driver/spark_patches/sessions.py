@@ -44,6 +44,7 @@ def replace_builders(patches: PatchRegistry, fence_check: FenceCheck) -> None:
 def replace_stop(patches: PatchRegistry, queries: QueryRegistry) -> None:
     def noted(stock: Callable[[SparkContext], None]) -> Callable[[SparkContext], None]:
         def stop(self: SparkContext) -> None:
+            queries.wait_before_stop()
             queries.context_stops()
             stock(self)
 
