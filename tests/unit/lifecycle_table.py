@@ -96,7 +96,7 @@ REQUESTS = (
     Request("then", Action.SAVEPOINT, "a person", timeout=5.0, then=Action.SUSPEND),
     Request("saved-first", Action.DRAIN, "a person", timeout=5.0, savepoint=True),
 )
-_, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND, SAVED_FIRST = REQUESTS
+SUSPEND, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND, SAVED_FIRST = REQUESTS
 #: Checkpoints whose queries are drained.
 ROOTS = ("file:/checkpoint",)
 GRANT, TOKEN = GRANTS[0], TOKENS[0]
@@ -118,7 +118,7 @@ def inputs(state: State) -> Iterator[Event | Outcome]:
         for purpose in Purpose:
             yield AttemptBegun(token, purpose)
             yield from (AttemptBegun(token, purpose, request) for request in REQUESTS)
-            yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, None))
+            yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, SUSPEND, None))
             yield from (AttemptBegun(token, purpose, request, saving=True) for request in (SAVEPOINT, SAVED_FIRST))
         yield RestartDue(token)
         yield CommandDue(RecordFailure(token, "it failed"))

@@ -224,7 +224,7 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     asked, leads = begun.request, _leads(state, begun)
     if leads is None:
         return state, ()
-    if asked is not None and asked.action in {Action.CANCEL, Action.SUSPEND} and begun.purpose is not Purpose.RECLAIM:
+    if asked is not None and asked.action in _without_driver(begun) and begun.purpose is not Purpose.RECLAIM:
         assert isinstance(leads.leadership, Leading)
         return take_up(leads.now(replace(leads.leadership, writes=False)), asked, writes=False)
     leads, commands = _begin_to_write(leads, begun)
@@ -245,6 +245,11 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
         return leads, commands
     leads, further = take_up(leads, asked, writes=leads.driver is not None)
     return leads, (*commands, *further)
+
+
+def _without_driver(begun: AttemptBegun) -> frozenset[Action]:
+    """What is carried out before any driver writes. A job that is DRAINING is not suspended: it would be gone on from when it is resumed."""
+    return frozenset({Action.CANCEL} if begun.draining is not None else {Action.CANCEL, Action.SUSPEND})
 
 
 def _leads(state: State, begun: AttemptBegun) -> State | None:

@@ -158,10 +158,13 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
         case SuspensionRecorded(status), Leading(_, token) if status.terminal:
             # The write had landed, its answer was lost, and a job that is SUSPENDED may be canceled by anyone.
             return ended_already(state, token, status)
-        case SuspensionRecorded(), Leading(writes=False, drains=False):
-            # Nothing was opened for it. Whether this replica may lead is for the next acquire to find out.
+        case SuspensionRecorded(status), Leading(writes=writes, drains=False) if (
+            not writes or status is Status.DRAINING
+        ):
+            # Nothing was opened for it, or what was may not go on from what is drained. Whether this replica may lead, and to do what, is
+            # for the next acquire to find out.
             down, commands = suspended(state, ReleaseLock(None), warm=True)
-            return down, (Say("request-withdrawn", "the job runs on"), NoteLeadershipLost(), *commands)
+            return down, (Say("request-withdrawn", f"the job is {status}"), NoteLeadershipLost(), *commands)
         case SuspensionRecorded(), Leading(drains=False) as leads:
             on = state.now(leads.free())
             return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
