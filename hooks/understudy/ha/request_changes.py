@@ -11,6 +11,7 @@ from dataclasses import replace
 from understudy.errors import RequestRefused
 from understudy.ha.job import Job, Status
 from understudy.ha.requests import Action, Request, Result
+from understudy.protocol.token import NONE
 
 Change = Callable[[Job], Job]
 
@@ -41,7 +42,7 @@ def ask(request: Request) -> Change:
         if job.requests.request is not None and job.requests.request.id == request.id:
             return job  # the answer to the first try was lost
         _refuse_by_status(job, request)
-        if request.action == Action.CANCEL and job.status is Status.SUSPENDED:
+        if request.action == Action.CANCEL and (job.status is Status.SUSPENDED or job.token == NONE):
             return _canceled(job, request)
         _refuse_a_second(job, request)
         return replace(job, requests=replace(job.requests, request=_now(job, request)))
@@ -61,7 +62,9 @@ def _refuse_a_second(job: Job, request: Request) -> None:
     under_way = job.requests.under_way
     if under_way is None or (request.action == Action.CANCEL and under_way.action != Action.CANCEL):
         return
-    if job.status is Status.DRAINING:
+    if under_way.action == Action.CANCEL:
+        remedy = "Wait for its answer: the leader ends the job, or else the next leader does"
+    elif job.status is Status.DRAINING:
         remedy = "Wait for its answer; understudy cancel overrides it"
     else:
         remedy = "Wait for its answer; understudy cancel overrides it, and understudy resume withdraws it"
@@ -79,11 +82,12 @@ def _now(job: Job, request: Request) -> Request:
 
 def _canceled(job: Job, request: Request) -> Job:
     answered = replace(job.requests, request=request).answered(Result.DONE, f"the job is {Status.CANCELED}", request.at)
+    meanwhile = "before any replica had led it" if job.token == NONE else "while it was suspended"
     ended = replace(job.runs, ended=request.at)
     return replace(
         job,
         status=Status.CANCELED,
-        reason=f"canceled by {request.by}, while it was suspended",
+        reason=f"canceled by {request.by}, {meanwhile}",
         runs=ended,
         requests=answered,
         checkpoints=job.checkpoints.drain_ends(),
@@ -91,8 +95,9 @@ def _canceled(job: Job, request: Request) -> Job:
 
 
 def begin_suspended(job: Job) -> Job:
-    """SUSPENDED, where no replica has led it."""
-    return replace(job, status=Status.SUSPENDED) if job.never_led else job
+    """SUSPENDED, where no replica has led it. One to cancel it that an earlier release has left there is the next leader's to carry out."""
+    canceled = job.requests.under_way is not None and job.requests.under_way.action == Action.CANCEL
+    return replace(job, status=Status.SUSPENDED) if job.never_led and not canceled else job
 
 
 def resume(accepted: Collection[str], now: float, *, only_suspensions: bool) -> Change:
