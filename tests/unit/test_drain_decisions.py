@@ -136,8 +136,13 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "Leading",
         "Say StartLeader Say HoldDriver",
     ),
-    (HELD_BY_A_DEAD_DRIVER, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
-    (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
+    (
+        HELD_BY_A_DEAD_DRIVER,
+        AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN),
+        "Leading",
+        "Say StartLeader Say HoldDriver",
+    ),
+    (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "Say StartLeader Say HoldDriver"),
     (HOLDING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "ReclaimRoots"),
     (DRAINING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN, ROOTS), "Leading", "ReclaimRoots"),
     (

@@ -112,7 +112,7 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (State(RULES, Claiming(GRANT)), AttemptBegun(TOKEN, Purpose.TAKEOVER), "Leading", "ClearExecutors StartLeader"),
     (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RESTART), "Leading", "Say StartLeader"),
     (LEADING, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", "ReclaimRoots"),
-    (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", ""),
+    (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", "Say StartLeader"),
     (CLAIMING, AttemptLost(), "Standby", ""),
     (State(RULES, Claiming(GRANT)), AttemptLost(), "Standby", "StartStandby"),
     (LEADING, AttemptLost(), "Leading", ""),
@@ -196,6 +196,8 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (STANDBY, CommandDue(FINISH), "Standby", ""),
     (BETWEEN_DRIVERS, CommandDue(BEGIN), "Leading", "BeginAttempt"),
     (CLAIMING, CommandDue(BEGIN), "Claiming", ""),
+    (LEADING, CommandDue(BeginAttempt(GRANT, 2, TOKEN, Purpose.RECLAIM)), "Leading", "BeginAttempt"),
+    (BETWEEN_DRIVERS, CommandDue(BeginAttempt(GRANT, 2, TOKEN, Purpose.RECLAIM)), "Leading", ""),
 ]
 
 

@@ -29,7 +29,7 @@ from understudy.ha.replicas import ReplicaStore
 from understudy.protocol.names import Names
 
 NAMES = Names("c", "j")
-SHAPES = {"lease": LeaseShape(), "configmap": ConfigMapShape()}
+SHAPES: dict[str, LeaseShape | ConfigMapShape] = {"lease": LeaseShape(), "configmap": ConfigMapShape()}
 HELD = Content({GRANT: GrantEntry(2, "a", "nonce").encode()}, LeaderRecord("a", 0.2, "", "", 0))
 
 

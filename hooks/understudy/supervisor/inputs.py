@@ -139,9 +139,12 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class CommandDue:
-    """The documents could not be reached when ``command`` was carried out, and a retry period has passed."""
+    """The documents could not be reached when ``command`` was carried out, and a retry period has passed. ``driver``: the one that ran then, where it
+    holds what the command records.
+    """
 
     command: Documented
+    driver: int | None = None
 
 
 Event = (

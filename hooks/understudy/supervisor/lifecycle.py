@@ -221,6 +221,10 @@ def _of_an_attempt(
 
 def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     """The job is claimed. A request that ends without a driver is taken up before anything writes, another one afterwards."""
+    if begun.purpose is Purpose.RECLAIM and state.driver is None:
+        begun = replace(
+            begun, purpose=Purpose.RESTART
+        )  # what it was raised for is gone; else nothing would start the next driver
     asked, leads = begun.request, _leads(state, begun)
     if leads is None:
         return state, ()
