@@ -303,6 +303,12 @@ def test_a_replica_that_stops_never_leads_again() -> None:
             assert (after, commands) == (before, ()), given
 
 
+def test_a_leader_has_no_driver_in_the_pause_before_a_restart() -> None:
+    for _, given, after, _ in transitions():
+        if isinstance(after.leadership, Leading) and after.leadership.pauses:
+            assert after.driver is None, given
+
+
 def test_every_driver_that_is_no_longer_counted_is_reaped() -> None:
     for before, given, after, commands in transitions():
         if before.driver is not None and after.driver is None and not isinstance(given, DriverNotStarted):

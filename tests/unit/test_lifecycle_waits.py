@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.lifecycle_table import CANCEL, GRANT, JOB, NOW, REQUESTS, ROOTS, RULES, SUSPEND, TOKEN, TOKENS, name
 from understudy.ha.job import Status
+from understudy.ha.requests import Request
 from understudy.protocol.messages import ClaimRefused, Held, Saved, StaleSnapshot
 from understudy.protocol.token import Token
 from understudy.supervisor.commands import (
@@ -148,6 +149,16 @@ def test_a_leader_without_a_driver_and_one_that_records_a_suspension_have_someth
         assert isinstance(leads, Leading)
         if state.driver is None or leads.suspends:
             assert any(counts(state, each) for each in pending), (state, pending)
+
+
+@pytest.mark.parametrize("asked", [SUSPEND, CANCEL], ids=lambda asked: asked.action)
+def test_what_ends_the_driver_is_heard_where_there_is_none_and_none_comes_soon(asked: Request) -> None:
+    """The pause before a restart may be ten minutes. What is carried out again comes after a retry period, and an attempt takes up the request."""
+    new = JobChanged(Status.RUNNING, replace(asked, id="new"))
+    for state, pending in histories():
+        if state.driver is None:
+            soon = any(isinstance(each, CommandDue) and counts(state, each) for each in pending)
+            assert soon or counts(state, new), (state, pending)
 
 
 def test_a_token_that_is_raised_late_loses_no_end_of_a_script() -> None:

@@ -24,10 +24,11 @@ from tests.unit.lifecycle_table import (
     transitions,
 )
 from understudy.ha.job import Status
-from understudy.ha.requests import Result
+from understudy.ha.requests import Request, Result
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
+    BeginAttempt,
     Exit,
     LetDriverGo,
     OpenGate,
@@ -55,10 +56,12 @@ from understudy.supervisor.inputs import (
     ReplicaLookedFor,
     RequestAnswered,
     RequestOverdue,
+    RestartDue,
     RunEnded,
     SavepointRecorded,
     StandbyStartDue,
     StopRequested,
+    SuccessorLookedFor,
     SuspensionRecorded,
 )
 from understudy.supervisor.lifecycle import step
@@ -71,12 +74,21 @@ HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN,
 IDLE = State(RULES, Suspended(), started=1)
 DRAINS = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), 1, 1, TOKEN, taken_up=DRAIN.id)
 SAVES = State(RULES, Leading(GRANT, TOKEN, request=SAVEPOINT, saves=True), 1, 1, TOKEN, taken_up=SAVEPOINT.id)
+PAUSES = State(RULES, Leading(GRANT, TOKEN, pauses=True), None, 1, TOKEN)
 ENDS = "Say TerminateAndReap ClearExecutors RecordEnd"
 
 ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # requests
     (LEADING, JobChanged(Status.RUNNING, SUSPEND), "Leading", "Say HoldDriver"),
     (BETWEEN_DRIVERS, JobChanged(Status.RUNNING, SUSPEND), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING, SUSPEND), "Leading", "BeginAttempt"),
+    (PAUSES, JobChanged(Status.RUNNING, CANCEL), "Leading", "BeginAttempt"),
+    (PAUSES, JobChanged(Status.RUNNING, HAND_OVER), "Leading", "Say FindReplica"),
+    (PAUSES, JobChanged(Status.RUNNING, UNKNOWN), "Leading", "Say AnswerRequest"),
+    (PAUSES, JobChanged(Status.RUNNING, DRAIN), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING, SAVEPOINT), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING), "Leading", ""),
+    (PAUSES, SuccessorLookedFor(None, 0.0, True), "Leading", "BeginAttempt"),
     (LEADING, JobChanged(Status.RUNNING, CANCEL), "Leading", "Say TerminateAndReap ClearExecutors RecordEnd"),
     (LEADING, JobChanged(Status.RUNNING, HAND_OVER), "Leading", "Say FindReplica"),
     (LEADING, JobChanged(Status.RUNNING, UNKNOWN), "Leading", "Say AnswerRequest"),
@@ -199,6 +211,31 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
 def test_table(state: State, given: Event | Outcome, then: str, does: str) -> None:
     after, commands = step(state, given, NOW)
     assert (name(after.leadership), " ".join(map(name, commands))) == (then, does)
+
+
+@pytest.mark.parametrize("asked", [SUSPEND, CANCEL], ids=lambda asked: asked.action)
+def test_what_ends_the_driver_is_taken_up_once_in_the_pause_before_a_restart(asked: Request) -> None:
+    state, commands = step(PAUSES, JobChanged(Status.RUNNING, asked), NOW)
+    assert commands == (BeginAttempt(GRANT, TOKEN.epoch, TOKEN, Purpose.RESTART),)
+    assert step(state, JobChanged(Status.RUNNING, asked), NOW) == (state, ()), "its attempt is under way"
+    state, (*_, record) = step(state, AttemptBegun(TOKENS[2], Purpose.RESTART, asked), NOW)
+    assert isinstance(record, RecordSuspended | RecordEnd)
+    assert record.token == TOKENS[2]
+    assert step(state, RestartDue(TOKEN), NOW) == (state, ())
+
+
+def test_a_suspension_whose_driver_has_died_is_taken_up_again_before_the_next_one_starts() -> None:
+    dead = replace(SUSPENDING, driver=None)
+    state, _ = step(dead, SuccessorLookedFor(None, 600.0, restarts=False), NOW)
+    state, commands = step(state, JobChanged(Status.RUNNING, SUSPEND), NOW)
+    assert commands == (BeginAttempt(GRANT, TOKEN.epoch, TOKEN, Purpose.RESTART),)
+
+
+def test_a_drain_that_has_begun_stays_one_in_the_pause_before_a_restart() -> None:
+    """A script that ends then, told to stop, has not let out what its queries keep back."""
+    state, _ = step(replace(DRAINS, driver=None), SuccessorLookedFor(None, 600.0, restarts=False), NOW)
+    _, commands = step(state, StopRequested("SIGTERM", completed=True), NOW)
+    assert not any(isinstance(each, RecordEnd) for each in commands)
 
 
 def test_a_job_is_suspended_only_under_the_request_that_is_carried_out() -> None:

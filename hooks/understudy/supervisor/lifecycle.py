@@ -82,7 +82,7 @@ from understudy.supervisor.inputs import (
     Unreachable,
 )
 from understudy.supervisor.pending_commands import end_in_order, of_documents
-from understudy.supervisor.request_decisions import of_requests, suspended, take_up
+from understudy.supervisor.request_decisions import OF_A_DRIVER, of_requests, restart_now, suspended, take_up
 from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
@@ -96,9 +96,6 @@ from understudy.supervisor.state import (
     Suspended,
     token_of,
 )
-
-#: What a request asks of a driver that runs; each one begins it again.
-_OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
@@ -234,9 +231,9 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None or (asked.action in _OF_A_DRIVER and leads.driver is None):
+    if asked is None or (asked.action in OF_A_DRIVER and leads.driver is None):
         return leads, commands  # the next driver takes it up
-    if asked.action in _OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
+    if asked.action in OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
         leads = replace(leads, taken_up="")  # the driver that had taken it up is gone
         if begun.saving:
             return given_up(leads, commands, asked)
@@ -262,7 +259,7 @@ def _leads(state: State, begun: AttemptBegun) -> State | None:
         case AttemptBegun(token, Purpose.TAKEOVER), Claiming(grant):
             return replace(state, leadership=Leading(grant, token), last_token=token)
         case AttemptBegun(token, Purpose.RESTART), Leading() as before if state.driver is None:
-            again = replace(before.free(), token=token)
+            again = replace(before.free(), token=token, pauses=False)
             return replace(state, leadership=again, last_token=token)
         case AttemptBegun(token, Purpose.RECLAIM), Leading() as before:
             return replace(state, leadership=replace(before, token=token), last_token=token)
@@ -320,11 +317,14 @@ def _successor_looked_for(state: State, given: SuccessorLookedFor) -> Decision:
     match given, state.leadership:
         case SuccessorLookedFor(str(successor), pause), Leading():
             return state.now(HandingOver()), (ReleaseLock(successor, pause),)
-        case SuccessorLookedFor(None, _, restarts=True), Leading(grant, token):
-            return state, (BeginAttempt(grant, token.epoch, token, Purpose.RESTART),)
-        case SuccessorLookedFor(None, pause), Leading(_, token):
-            # Not slept here: a replica that is told to stop meanwhile gives the lock back at once.
-            return state, (ScheduleRestart(pause, token),)
+        case SuccessorLookedFor(None, _, restarts=True), Leading() as leads:
+            return restart_now(state, leads)
+        case SuccessorLookedFor(None, pause), Leading(_, token) as leads:
+            # Not slept here: a replica that is told to stop meanwhile gives the lock back at once. What the dead driver was at is taken up
+            # again, by the next one or before it. Whether the job is DRAINING does not depend on a driver.
+            pauses = replace(leads.free(), drains=leads.drains, pauses=True)
+            taken_up = state.taken_up if leads.request is None else ""
+            return replace(state, leadership=pauses, taken_up=taken_up), (ScheduleRestart(pause, token),)
         case SuccessorLookedFor(successor, pause), HandingOver():
             return state, (ReleaseLock(successor, pause),)
         case _:

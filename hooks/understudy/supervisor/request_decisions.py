@@ -14,6 +14,7 @@ from understudy.ha.requests import Action, Request, Result
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
+    BeginAttempt,
     Command,
     ContendNow,
     Decision,
@@ -26,6 +27,7 @@ from understudy.supervisor.commands import (
     NoteResumed,
     NoteSuspended,
     Publish,
+    Purpose,
     QuiesceDriver,
     RecordEnd,
     RecordSuspended,
@@ -59,6 +61,8 @@ _BOUNDARY = "it did not come to the end of a batch"
 
 #: What holds the driver first.
 _HOLDS = frozenset({Action.SUSPEND, Action.DRAIN, Action.SAVEPOINT})
+#: What is asked of a driver that runs; each one begins it again.
+OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def of_requests(
@@ -143,10 +147,26 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
 
 
 def _asked(state: State, request: Request | None) -> Decision:
-    """Between two drivers an attempt may be under way, and its token in the document already: the attempt takes up the request."""
-    if request is None or request.id == state.taken_up or state.driver is None:
+    """Between two drivers an attempt may be under way, and its token in the document already: the attempt takes up the request.
+
+    The pause before a restart may be long, and no attempt is under way in it. What ends the driver needs none, but a token above the dead one's.
+    """
+    leads = state.leadership
+    if request is None or request.id == state.taken_up or not isinstance(leads, Leading):
         return state, ()
-    return take_up(state, request, writes=True)
+    if state.driver is not None:
+        return take_up(state, request, writes=True)
+    if not leads.pauses or request.action in OF_A_DRIVER:
+        return state, ()
+    if request.action in {Action.CANCEL, Action.SUSPEND}:
+        return restart_now(state, leads)
+    return take_up(state, request, writes=False)
+
+
+def restart_now(state: State, leads: Leading) -> Decision:
+    """The next driver's attempt, which takes up first what is asked of the job."""
+    begin = BeginAttempt(leads.grant, leads.token.epoch, leads.token, Purpose.RESTART)
+    return state.now(replace(leads, pauses=False)), (begin,)
 
 
 def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision:
