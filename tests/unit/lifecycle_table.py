@@ -16,6 +16,7 @@ from understudy.election.commands import Grant
 from understudy.errors import SettingsError
 from understudy.ha.job import Job, Status
 from understudy.ha.requests import Action, Request, Requests, Result
+from understudy.ha.runs import Runs
 from understudy.protocol.messages import (
     ClaimRefused,
     Drained,
@@ -85,6 +86,7 @@ RULES = Rules(Restart(attempts=1, delay=2.0, window=60.0), clears_executors=True
 GRANTS = (Grant(1, "me", "r1", 0.0), Grant(2, "me", "r2", 0.0))
 TOKENS = (Token(1, 1), Token(2, 1), Token(2, 2))
 JOB = Job("job", "job.py", Status.FINISHED, TOKENS[0], TOKENS[0], "me")
+DRAINS = replace(JOB, status=Status.DRAINING, runs=Runs("run-2"))
 SUSPENDED = replace(JOB, status=Status.SUSPENDED)
 WARM = replace(SUSPENDED, requests=Requests(Request("w", Action.SUSPEND, warm=True)))
 #: One of each kind, and one that this release does not know.
@@ -162,6 +164,7 @@ def _of_requests() -> Iterator[Event | Outcome]:
         yield JobChanged(status, warm=True)
         yield from (JobChanged(status, token=token) for token in TOKENS)
         yield JobChanged(status, other_run="run-2")
+        yield JobChanged(status, CANCEL, other_run="run-2")
         yield SuspensionRecorded(status, warm=True)
         yield DrainingRecorded(status, ROOTS)
     for request in REQUESTS:
@@ -180,9 +183,11 @@ def _of_requests() -> Iterator[Event | Outcome]:
         SavepointRecorded("the job runs on", Status.CANCELED),
         RequestAnswered(),
         ReplicaLookedFor("other"),
+        ReplicaLookedFor("other", completed=True),
         ReplicaLookedFor(None, "no standby has rehearsed"),
         AttemptTooLate(SUSPENDED),
         AttemptTooLate(WARM),
+        AttemptTooLate(DRAINS),
     )
 
 

@@ -287,6 +287,24 @@ def test_another_run_does_not_take_the_place_of_one_that_is_drained() -> None:
     on(script)
 
 
+def test_another_run_takes_the_place_of_one_that_is_drained_once_that_is_to_be_canceled() -> None:
+    """Where no replica of it is left, none but another run's may carry that out."""
+
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        first = await jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="first")
+        await jobs.ask(Request("d1", Action.DRAIN))
+        await jobs.drain(first.token, "d1", (A.root,))
+        job = await jobs.ask(Request("c1", Action.CANCEL))
+        assert not job.not_led_for("second")
+        job = await jobs.begin_attempt(3, "b", nothing_granted, Generation(), run="second", now=1100.0)
+        assert (job.status, job.runs.run, job.token) == (Status.RUNNING, "second", Token(3, 1))
+        assert [(each.run, each.status) for each in job.runs.past if each.run] == [("first", "CANCELED")]
+        assert job.requests.answer == Answer("c1", Result.DONE, 1100.0, "the run has ended as CANCELED")
+        assert job.checkpoints.drained == {A.root}, "its entry may stand there"
+
+    on(script)
+
+
 def test_fields_of_a_newer_release_are_left_out() -> None:
     written = Checkpoints((A,)).entries(Checkpoints())[ENTRY]
     assert written is not None

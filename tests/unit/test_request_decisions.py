@@ -23,13 +23,16 @@ from tests.unit.lifecycle_table import (
     name,
     transitions,
 )
+from understudy.errors import IdentityConflict
 from understudy.ha.job import Status
 from understudy.ha.requests import Request, Result
+from understudy.ha.runs import Runs
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
     BeginAttempt,
     Exit,
+    Fail,
     LetDriverGo,
     OpenGate,
     Purpose,
@@ -68,6 +71,7 @@ from understudy.supervisor.lifecycle import step
 from understudy.supervisor.state import Claiming, Leading, State, Suspended
 
 SUSPEND, CANCEL, HAND_OVER, UNKNOWN, DRAIN, SAVEPOINT, *_ = REQUESTS
+ANOTHER_DRAINS = replace(JOB, status=Status.DRAINING, runs=Runs("run-2"))
 SUSPENDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND), 1, 1, TOKEN, taken_up=SUSPEND.id)
 RECORDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
 HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN, taken_up=HAND_OVER.id)
@@ -156,6 +160,8 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "QuiesceDriver EndByHandler TerminateAndReap ReleaseLock",
     ),
     (HANDS_OVER, ReplicaLookedFor(None, "no standby has rehearsed"), "Leading", "AnswerRequest"),
+    (HANDS_OVER, ReplicaLookedFor("other", completed=True), "Leading", "TerminateAndReap RecordEnd"),
+    (HANDS_OVER, ReplicaLookedFor(None, "none", completed=True), "Leading", "TerminateAndReap RecordEnd"),
     (CLAIMING, AttemptBegun(TOKEN, Purpose.TAKEOVER, SUSPEND), "Leading", "Say RecordSuspended"),
     (
         CLAIMING,
@@ -185,6 +191,11 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (IDLE, JobChanged(Status.RUNNING), "Standby", "Say NoteResumed Publish ContendNow StartStandby"),
     (IDLE, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
     (STANDBY, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
+    # another run, which is DRAINING
+    (IDLE, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"), "Ended", "Fail"),
+    (STANDBY, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"), "Ended", "Fail"),
+    (STANDBY, JobChanged(Status.DRAINING, CANCEL, other_run="run-2"), "Standby", ""),
+    (CLAIMING, AttemptTooLate(ANOTHER_DRAINS), "Ended", "Fail"),
     (
         State(RULES, Claiming(GRANT), 1, 1, taken_up=HAND_OVER.id),
         AttemptBegun(TOKEN, Purpose.TAKEOVER, HAND_OVER),
@@ -236,6 +247,23 @@ def test_a_drain_that_has_begun_stays_one_in_the_pause_before_a_restart() -> Non
     state, _ = step(replace(DRAINS, driver=None), SuccessorLookedFor(None, 600.0, restarts=False), NOW)
     _, commands = step(state, StopRequested("SIGTERM", completed=True), NOW)
     assert not any(isinstance(each, RecordEnd) for each in commands)
+
+
+@pytest.mark.parametrize(
+    ("state", "given"),
+    [(CLAIMING, AttemptTooLate(ANOTHER_DRAINS)), (STANDBY, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"))],
+    ids=["granted", "not granted"],
+)
+def test_a_replica_that_another_run_which_is_draining_keeps_from_leading_says_what_can_be_done(
+    state: State, given: Event | Outcome
+) -> None:
+    _, (fail,) = step(state, given, NOW)
+    assert isinstance(fail, Fail)
+    assert isinstance(fail.error, IdentityConflict)
+    assert str(fail.error) == (
+        "--run-id: run run-2 of this job is DRAINING. Start a replica with --run-id run-2, which drains it on; or understudy cancel ends it, "
+        "with rows that stay back"
+    )
 
 
 def test_a_job_is_suspended_only_under_the_request_that_is_carried_out() -> None:

@@ -98,12 +98,7 @@ class JobStore:
                 case Joins():
                     return replace(led, runs=named(job.runs, run))
                 case Begins() | UnderWay():
-                    ended = job.status.value if job.status.terminal else SUPERSEDED
-                    runs = job.runs.next(run, ended, int(token), now)
-                    # what was asked of the run before is nothing that this one was asked
-                    requests = led.requests.answered(Result.REFUSED, f"the run has ended as {ended}", now)
-                    led = replace(led, checkpoints=job.checkpoints.drain_ends())
-                    return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs, requests=requests)
+                    return _next_run(led, run, now)
 
         # Our own attempts of this very epoch are our predecessors; a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, min_epoch)
@@ -349,6 +344,23 @@ class JobStore:
     def _checked(self, job: Job) -> Job:
         ownership.refuse_other_job(self.name, job.job, self.job)
         return job
+
+
+def _next_run(job: Job, run: str, now: float) -> Job:
+    """``run`` begins, under the token that ``job`` has. What was asked of the run before is nothing that this one was asked."""
+    # A job that is DRAINING makes room for another run only where it was to be canceled, and none of its own replicas was left to do that.
+    canceled = job.status is Status.DRAINING
+    ended = job.status.value if job.status.terminal else Status.CANCELED.value if canceled else SUPERSEDED
+    result = Result.DONE if canceled else Result.REFUSED
+    return replace(
+        job,
+        status=Status.RUNNING,
+        failures=(),
+        reason="",
+        runs=job.runs.next(run, ended, int(job.token), now),
+        requests=job.requests.answered(result, f"the run has ended as {ended}", now),
+        checkpoints=job.checkpoints.drain_ends(),
+    )
 
 
 async def _never_granted() -> int:

@@ -96,8 +96,7 @@ def _canceled(job: Job, request: Request) -> Job:
 
 def begin_suspended(job: Job) -> Job:
     """SUSPENDED, where no replica has led it. One to cancel it that an earlier release has left there is the next leader's to carry out."""
-    canceled = job.requests.under_way is not None and job.requests.under_way.action == Action.CANCEL
-    return replace(job, status=Status.SUSPENDED) if job.never_led and not canceled else job
+    return replace(job, status=Status.SUSPENDED) if job.never_led and not job.requests.cancels else job
 
 
 def resume(accepted: Collection[str], now: float, *, only_suspensions: bool) -> Change:

@@ -194,7 +194,7 @@ class AttemptSuperseded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTooLate:
-    """The run had ended before it was claimed, or is SUSPENDED."""
+    """The run had ended before it was claimed, or is SUSPENDED; or another run is DRAINING."""
 
     job: Job
 
@@ -264,10 +264,11 @@ class RequestAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLookedFor:
-    """``holder`` of the replica to hand over to; ``None`` where there is none, for the reason in ``problem``."""
+    """``holder`` of the replica to hand over to; ``None`` where there is none, for the reason in ``problem``. ``completed`` as in ``StopRequested``."""
 
     holder: str | None
     problem: str = ""
+    completed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

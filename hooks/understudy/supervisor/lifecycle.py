@@ -82,7 +82,15 @@ from understudy.supervisor.inputs import (
     Unreachable,
 )
 from understudy.supervisor.pending_commands import end_in_order, of_documents
-from understudy.supervisor.request_decisions import OF_A_DRIVER, of_requests, restart_now, suspended, take_up
+from understudy.supervisor.request_decisions import (
+    OF_A_DRIVER,
+    another_run,
+    needs_no_driver,
+    of_requests,
+    restart_now,
+    suspended,
+    take_up,
+)
 from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
@@ -204,6 +212,8 @@ def _of_an_attempt(
             lost = (NoteLeadershipLost(),) if isinstance(state.leadership, Leading) else ()
             down, commands = suspended(state, ReleaseLock(None), warm=job.warm)
             return down, (*lost, *commands)
+        case AttemptTooLate(Job(status=Status.DRAINING) as job), Claiming() | Leading():
+            return another_run(state, job.runs.run, job.status)
         case AttemptTooLate(job), Claiming() | Leading():
             return _retire(state, job)
         case GateOpened(), Leading():
@@ -225,7 +235,7 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     asked, leads = begun.request, _leads(state, begun)
     if leads is None:
         return state, ()
-    if asked is not None and asked.action in _without_driver(begun) and begun.purpose is not Purpose.RECLAIM:
+    if asked is not None and needs_no_driver(begun):
         assert isinstance(leads.leadership, Leading)
         return take_up(leads.now(replace(leads.leadership, writes=False)), asked, writes=False)
     leads, commands = _begin_to_write(leads, begun)
@@ -246,11 +256,6 @@ def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
         return leads, commands
     leads, further = take_up(leads, asked, writes=leads.driver is not None)
     return leads, (*commands, *further)
-
-
-def _without_driver(begun: AttemptBegun) -> frozenset[Action]:
-    """What is carried out before any driver writes. A job that is DRAINING is not suspended: it would be gone on from when it is resumed."""
-    return frozenset({Action.CANCEL} if begun.draining is not None else {Action.CANCEL, Action.SUSPEND})
 
 
 def _leads(state: State, begun: AttemptBegun) -> State | None:

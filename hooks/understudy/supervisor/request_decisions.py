@@ -38,6 +38,7 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.drain_decisions import draining_recorded, held_to_drain
 from understudy.supervisor.inputs import (
+    AttemptBegun,
     BoundaryRecorded,
     DrainingRecorded,
     JobChanged,
@@ -111,13 +112,11 @@ def _overdue(state: State, given: RequestOverdue) -> Decision:
 
 def _job_changed(state: State, seen: JobChanged) -> Decision:
     match seen, state.leadership:
-        case JobChanged(Status.SUSPENDED, other_run=str(run)), Standby() | Suspended() if run:
-            error = IdentityConflict(
-                f"run {run} of this job is SUSPENDED",
-                where="--run-id",
-                remedy=f"Resume it or cancel it first; or give --run-id {run} for one more replica of it",
-            )
-            return state.now(Ended()), (Fail(error),)
+        case (
+            JobChanged(Status.SUSPENDED | Status.DRAINING as status, asked, other_run=str(run)),
+            Standby() | Suspended(),
+        ) if run and not _cancels(asked):
+            return another_run(state, run, status)
         case JobChanged(Status.SUSPENDED, warm=warm), Standby():
             return (state, ()) if warm else suspended(state)
         case JobChanged(Status.RUNNING | Status.DRAINING), Suspended():
@@ -144,6 +143,21 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
             return _asked(state, asked)
         case _:
             return state, ()
+
+
+def _cancels(request: Request | None) -> bool:
+    """Whether ``request`` ends a run, so that another one may begin where none of its own replicas is left."""
+    return request is not None and request.action == Action.CANCEL
+
+
+def another_run(state: State, run: str, status: Status) -> Decision:
+    """The replica ends: ``run``, another one than its own, keeps its place although no leader of it may live."""
+    remedy = {
+        Status.SUSPENDED: f"Resume it or cancel it first; or give --run-id {run} for one more replica of it",
+        Status.DRAINING: f"Start a replica with --run-id {run}, which drains it on; or understudy cancel ends it, with rows that stay back",
+    }
+    error = IdentityConflict(f"run {run} of this job is {status}", where="--run-id", remedy=remedy[status])
+    return state.now(Ended()), (Fail(error),)
 
 
 def _asked(state: State, request: Request | None) -> Decision:
@@ -194,6 +208,12 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
 
 def _replica_looked_for(state: State, found: ReplicaLookedFor) -> Decision:
     match found, state.leadership:
+        case ReplicaLookedFor(completed=True), Leading(_, token, request=Request(), drains=False):
+            # The script has come to its end meanwhile: the next leader would run the whole of it again.
+            return replace(state, driver=None), (
+                TerminateAndReap(),
+                RecordEnd(token, Status.FINISHED, "the script ended"),
+            )
         case ReplicaLookedFor(None, problem), Leading(_, token, request=Request(id=request)):
             return _without_request(state), (AnswerRequest(token, request, Result.REFUSED, problem),)
         case ReplicaLookedFor(holder), Leading(request=Request()):
@@ -242,6 +262,12 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
         case _:
             what = f"{request.action!r} is nothing this release can do" if request.action else "it cannot be read"
             return _without_request(state), (said, AnswerRequest(token, request.id, Result.REFUSED, what))
+
+
+def needs_no_driver(begun: AttemptBegun) -> bool:
+    """Whether the request is carried out before any driver writes. A job that is DRAINING is not suspended: resumed, it would be gone on from."""
+    ends = {Action.CANCEL} if begun.draining is not None else {Action.CANCEL, Action.SUSPEND}
+    return begun.request is not None and begun.request.action in ends and begun.purpose is not Purpose.RECLAIM
 
 
 def held(state: State, message: Held) -> Decision:
