@@ -213,7 +213,8 @@ class Invariants:
             self.broken.append("I11: a job that was drained is FINISHED, and its query keeps something back")
         if before.status is not Status.DRAINING and job.status is Status.DRAINING and job.requests.under_way is None:
             self.broken.append("I11: the job is DRAINING, and no request asks for it")
-        if before.status is Status.DRAINING and job.status in {Status.RUNNING, Status.SUSPENDED}:
+        another = before.requests.cancels and job.runs.run != before.runs.run
+        if before.status is Status.DRAINING and job.status in {Status.RUNNING, Status.SUSPENDED} and not another:
             self.broken.append(f"I11: a job that was DRAINING is {job.status}")
         # to pause one, and to end that, is asked of what comes after it
         if before.status.terminal and job != replace(before, requests=job.requests):

@@ -16,6 +16,7 @@ from understudy.election.commands import Grant
 from understudy.errors import SettingsError
 from understudy.ha.job import Job, Status
 from understudy.ha.requests import Action, Request, Requests, Result
+from understudy.ha.runs import Runs
 from understudy.protocol.messages import (
     ClaimRefused,
     Drained,
@@ -85,6 +86,7 @@ RULES = Rules(Restart(attempts=1, delay=2.0, window=60.0), clears_executors=True
 GRANTS = (Grant(1, "me", "r1", 0.0), Grant(2, "me", "r2", 0.0))
 TOKENS = (Token(1, 1), Token(2, 1), Token(2, 2))
 JOB = Job("job", "job.py", Status.FINISHED, TOKENS[0], TOKENS[0], "me")
+DRAINS = replace(JOB, status=Status.DRAINING, runs=Runs("run-2"))
 SUSPENDED = replace(JOB, status=Status.SUSPENDED)
 WARM = replace(SUSPENDED, requests=Requests(Request("w", Action.SUSPEND, warm=True)))
 #: One of each kind, and one that this release does not know.
@@ -96,7 +98,7 @@ REQUESTS = (
     Request("then", Action.SAVEPOINT, "a person", timeout=5.0, then=Action.SUSPEND),
     Request("saved-first", Action.DRAIN, "a person", timeout=5.0, savepoint=True),
 )
-_, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND, SAVED_FIRST = REQUESTS
+SUSPEND, CANCEL, _, _, DRAIN, SAVEPOINT, THEN_SUSPEND, SAVED_FIRST = REQUESTS
 #: Checkpoints whose queries are drained.
 ROOTS = ("file:/checkpoint",)
 GRANT, TOKEN = GRANTS[0], TOKENS[0]
@@ -118,7 +120,7 @@ def inputs(state: State) -> Iterator[Event | Outcome]:
         for purpose in Purpose:
             yield AttemptBegun(token, purpose)
             yield from (AttemptBegun(token, purpose, request) for request in REQUESTS)
-            yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, None))
+            yield from (AttemptBegun(token, purpose, request, ROOTS) for request in (DRAIN, CANCEL, SUSPEND, None))
             yield from (AttemptBegun(token, purpose, request, saving=True) for request in (SAVEPOINT, SAVED_FIRST))
         yield RestartDue(token)
         yield CommandDue(RecordFailure(token, "it failed"))
@@ -162,6 +164,7 @@ def _of_requests() -> Iterator[Event | Outcome]:
         yield JobChanged(status, warm=True)
         yield from (JobChanged(status, token=token) for token in TOKENS)
         yield JobChanged(status, other_run="run-2")
+        yield JobChanged(status, CANCEL, other_run="run-2")
         yield SuspensionRecorded(status, warm=True)
         yield DrainingRecorded(status, ROOTS)
     for request in REQUESTS:
@@ -180,9 +183,11 @@ def _of_requests() -> Iterator[Event | Outcome]:
         SavepointRecorded("the job runs on", Status.CANCELED),
         RequestAnswered(),
         ReplicaLookedFor("other"),
+        ReplicaLookedFor("other", completed=True),
         ReplicaLookedFor(None, "no standby has rehearsed"),
         AttemptTooLate(SUSPENDED),
         AttemptTooLate(WARM),
+        AttemptTooLate(DRAINS),
     )
 
 

@@ -12,14 +12,14 @@ from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
 from understudy.documents import codec
 from understudy.documents.model import Content, Document
-from understudy.errors import DocumentUnreadable
+from understudy.errors import DocumentUnreadable, RequestRefused
 from understudy.ha.checkpoints import COUNTER, ENTRY, Checkpoint, Checkpoints
 from understudy.ha.generation import Generation
-from understudy.ha.job import Status
+from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
-from understudy.ha.requests import Action, Request, Result
+from understudy.ha.requests import Action, Answer, Request, Requests, Result
 from understudy.ha.savepoints import Savepoint
-from understudy.protocol.token import Token
+from understudy.protocol.token import HIGHEST, Token
 
 TOKEN = Token(1, 1)
 A = Checkpoint("file:/a", "flights", "parquet", 7, 1000.0)
@@ -209,6 +209,67 @@ def test_a_job_that_fails_while_it_is_drained_is_drained_on_once_it_is_resumed()
     on(script)
 
 
+async def _drains_without_a_request(jobs: JobStore) -> Job:
+    """It FAILED while it was drained, and was resumed."""
+    await jobs.ask(Request("d1", Action.DRAIN))
+    await jobs.drain(TOKEN, "d1", (A.root,))
+    await jobs.failed_once(TOKEN, 1000.0, 60.0, "the sink is away")
+    await jobs.end(TOKEN, Status.FAILED, "too often", 1000.0)
+    await jobs.resume()
+    job = await jobs.read()
+    assert job is not None
+    assert (job.status, job.requests.under_way) == (Status.DRAINING, None)
+    return job
+
+
+@pytest.mark.parametrize("action", [Action.SUSPEND, Action.SAVEPOINT, Action.HAND_OVER])
+def test_a_job_that_is_draining_is_asked_nothing_but_to_end(action: Action) -> None:
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        before = await _drains_without_a_request(jobs)
+        with pytest.raises(RequestRefused, match=r"job j is DRAINING\. It ends by itself"):
+            await jobs.ask(Request("r1", action))
+        assert await jobs.read() == before
+        asked = await jobs.ask(Request("d2", Action.DRAIN, savepoint=True))
+        assert asked.requests.under_way == Request("d2", Action.DRAIN), "it is too late for a savepoint"
+        with pytest.raises(RequestRefused, match=r"Wait for its answer; understudy cancel overrides it$"):
+            await jobs.ask(Request("d3", Action.DRAIN))
+        assert (await jobs.ask(Request("c1", Action.CANCEL))).requests.is_under_way("c1")
+
+    on(script)
+
+
+def test_a_job_that_is_draining_is_not_suspended_by_a_request_that_stands_there() -> None:
+    """As an earlier release has accepted it."""
+
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        await _drains_without_a_request(jobs)
+        suspend = Requests(Request("s1", Action.SUSPEND))
+        await jobs.change(HIGHEST, lambda job: replace(job, requests=suspend))
+        job = await jobs.suspend(TOKEN, "s1", 1100.0)
+        assert (job.status, job.draining) == (Status.DRAINING, (A.root,))
+        assert job.requests.answer == Answer("s1", Result.REFUSED, 1100.0, "the job is DRAINING")
+
+    on(script)
+
+
+@pytest.mark.parametrize("canceled", [False, True])
+def test_a_job_that_was_suspended_while_it_was_drained_is_not_gone_on_from(canceled: bool) -> None:
+    """An earlier release has suspended it."""
+
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        await _drains_without_a_request(jobs)
+        await jobs.change(HIGHEST, lambda job: replace(job, status=Status.SUSPENDED))
+        if canceled:
+            job = await jobs.ask(Request("c1", Action.CANCEL))
+            assert job.checkpoints.drained == {A.root}
+            return
+        await jobs.resume()
+        job = await jobs.begin_attempt(2, "b", nothing_granted, Generation())
+        assert (job.status, job.draining) == (Status.DRAINING, (A.root,))
+
+    on(script)
+
+
 def test_another_run_does_not_take_the_place_of_one_that_is_drained() -> None:
     async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
         first = await jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="first")
@@ -221,6 +282,24 @@ def test_another_run_does_not_take_the_place_of_one_that_is_drained() -> None:
         await jobs.end(first.token, Status.FAILED, "too often")
         job = await jobs.begin_attempt(4, "b", nothing_granted, Generation(), run="second")
         assert job.status is Status.RUNNING
+        assert job.checkpoints.drained == {A.root}, "its entry may stand there"
+
+    on(script)
+
+
+def test_another_run_takes_the_place_of_one_that_is_drained_once_that_is_to_be_canceled() -> None:
+    """Where no replica of it is left, none but another run's may carry that out."""
+
+    async def script(jobs: JobStore, _: MemoryDocumentStore) -> None:
+        first = await jobs.begin_attempt(2, "a", nothing_granted, Generation(), run="first")
+        await jobs.ask(Request("d1", Action.DRAIN))
+        await jobs.drain(first.token, "d1", (A.root,))
+        job = await jobs.ask(Request("c1", Action.CANCEL))
+        assert not job.not_led_for("second")
+        job = await jobs.begin_attempt(3, "b", nothing_granted, Generation(), run="second", now=1100.0)
+        assert (job.status, job.runs.run, job.token) == (Status.RUNNING, "second", Token(3, 1))
+        assert [(each.run, each.status) for each in job.runs.past if each.run] == [("first", "CANCELED")]
+        assert job.requests.answer == Answer("c1", Result.DONE, 1100.0, "the run has ended as CANCELED")
         assert job.checkpoints.drained == {A.root}, "its entry may stand there"
 
     on(script)

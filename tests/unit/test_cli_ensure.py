@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
-from understudy.ha.requests import Request, Result
+from understudy.ha.requests import Request, Requests, Result
 from understudy.protocol.claim import Claim
-from understudy.protocol.token import NONE, Token
+from understudy.protocol.token import HIGHEST, NONE, Token
 
 LEADER = Token(1, 1)
 
@@ -108,6 +109,17 @@ class TestBeforeTheFirstLeader:
         assert found(jobs).status is Status.RUNNING
         done(jobs.begin_attempt(1, "a", nothing_granted, Generation()))
         assert found(jobs).token == LEADER
+
+    def test_a_job_that_is_being_canceled_is_not_declared_suspended(
+        self, tmp_path: Path, documents: DocumentStore, jobs: JobStore
+    ) -> None:
+        """An earlier release has left the request to the first leader."""
+        done(ReplicaStore(documents, "c-replicas").join("j"))
+        asked = Requests(Request("c1", "cancel"))
+        done(jobs.change(HIGHEST, lambda job: replace(job, requests=asked), nothing_granted))
+        refused = ensure(tmp_path, "suspended")
+        assert isinstance(refused.exception, RequestRefused), refused.exception
+        assert (found(jobs).status, found(jobs).requests) == (Status.RUNNING, asked)
 
     def test_a_job_that_is_declared_running_is_left_to_its_replicas(self, tmp_path: Path, jobs: JobStore) -> None:
         shown = ensure(tmp_path, "running", "--job-id", "j")

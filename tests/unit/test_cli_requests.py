@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,21 @@ from tests.doubles.epochs import nothing_granted
 from understudy.cli import requests
 from understudy.cli.main import app
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.errors import RequestFailed, RequestRefused, RequestUnanswered, SettingsError, UnderstudyError
+from understudy.errors import (
+    DocumentEmptied,
+    JobNotBegun,
+    RequestFailed,
+    RequestRefused,
+    RequestUnanswered,
+    SettingsError,
+    UnderstudyError,
+)
 from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import Replica, ReplicaStore
 from understudy.ha.requests import Request, Result
-from understudy.protocol.token import Token
+from understudy.protocol.token import HIGHEST, Token
 
 
 @pytest.fixture
@@ -64,7 +73,9 @@ def test_a_leader_that_does_not_answer_leaves_the_request_where_it_is(
     monkeypatch.setattr(requests, "_SLACK", 0.0)
     done = understudy(tmp_path, action, "--timeout", "0.3")
     assert isinstance(done.exception, RequestUnanswered)
-    assert "understudy resume withdraws it" in str(done.exception)
+    assert ("understudy resume withdraws it" in str(done.exception)) == (action != "cancel"), (
+        "that one is not withdrawn"
+    )
     job = asyncio.run(jobs.read())
     assert job is not None
     assert job.requests.under_way is not None
@@ -257,3 +268,57 @@ def leading(holder: str, queries: int) -> Replica:
 
 async def awaited(work: Awaitable[object]) -> None:
     await work
+
+
+async def submitted(home: Path) -> JobStore:
+    """A job whose script was submitted, and which no replica has led."""
+    documents = FilesystemDocumentStore(home / "c" / "documents", 5.0)
+    await ReplicaStore(documents, "c-replicas").join("j")
+    made = JobStore(documents, "c-j", "j", "job.py")
+    await made.change(HIGHEST, lambda job: replace(job, script="submitted.py"), nothing_granted)
+    return made
+
+
+class TestAJobThatNoReplicaHasLed:
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["suspend", "--no-wait"],
+            ["drain", "--no-wait"],
+            ["hand-over", "--no-wait"],
+            ["resume"],
+            ["pause"],
+            ["savepoints"],
+            ["result", "--run-id", "monday"],
+        ],
+        ids=lambda words: words[0],
+    )
+    def test_it_takes_up_no_request(self, tmp_path: Path, words: list[str]) -> None:
+        jobs = asyncio.run(submitted(tmp_path))
+        before = asyncio.run(jobs.read())
+        done = understudy(tmp_path, *words)
+        assert isinstance(done.exception, JobNotBegun), done.exception
+        assert "no replica has ever led job j of cluster c" in str(done.exception)
+        assert asyncio.run(jobs.read()) == before
+
+    def test_it_is_canceled_at_once_and_then_it_can_be_purged(self, tmp_path: Path) -> None:
+        asyncio.run(submitted(tmp_path))
+        refused = CliRunner().invoke(app, ["purge", "--cluster-id", "c", "--ha-dir", str(tmp_path)])
+        assert "End it first: understudy cancel" in str(refused.exception)
+        done = understudy(tmp_path, "cancel")
+        assert done.exit_code == 0, done.exception
+        assert "the job is CANCELED" in done.stdout
+        purged = CliRunner().invoke(app, ["purge", "--cluster-id", "c", "--ha-dir", str(tmp_path)])
+        assert purged.exit_code == 0, purged.exception
+
+    def test_a_record_that_was_begun_after_that_of_a_led_job_was_lost_is_not_taken_for_it(self, tmp_path: Path) -> None:
+        jobs = asyncio.run(submitted(tmp_path))
+        entry = Replica("a", "leader", False, "", 0, 0.0, "", "", 0, 1, "host", 1, "boot", 0.0)
+        replicas = ReplicaStore(FilesystemDocumentStore(tmp_path / "c" / "documents", 5.0), "c-replicas")
+        asyncio.run(replicas.publish(entry))
+        for action in ("cancel", "suspend"):
+            done = understudy(tmp_path, action)
+            assert isinstance(done.exception, DocumentEmptied), done.exception
+        job = asyncio.run(jobs.read())
+        assert job is not None
+        assert job.status is Status.RUNNING, "its leader may live"

@@ -14,6 +14,7 @@ from tests.unit.lifecycle_table import (
     JOB,
     LEADING,
     NOW,
+    REQUESTS,
     ROOTS,
     RULES,
     STANDBY,
@@ -46,16 +47,20 @@ from understudy.supervisor.inputs import (
     Outcome,
     RequestOverdue,
     StopRequested,
+    SuspensionRecorded,
 )
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.state import Claiming, Leading, State
 
+SUSPEND = REQUESTS[0]
 COLD = State(RULES, Claiming(GRANT))
 HOLDING = State(RULES, Leading(GRANT, TOKEN, request=DRAIN), 1, 1, TOKEN, taken_up=DRAIN.id)
 DRAINING = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), 1, 1, TOKEN, taken_up=DRAIN.id)
 AGAIN = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), None, 1, TOKEN, taken_up=DRAIN.id)
 HELD_BY_A_DEAD_DRIVER = replace(HOLDING, driver=None)
 NO_DRIVER_YET = State(RULES, Leading(GRANT, TOKEN), None, 1, TOKEN)
+SUSPENDS = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
+BACK = "Say NoteLeadershipLost TerminateAndReap ReleaseLock Publish StartStandby"
 DIED = "TerminateAndReap Say RecordFailure"
 
 ROWS: list[tuple[State, Event | Outcome, str, str]] = [
@@ -110,6 +115,20 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "ClearExecutors StartLeader Say DrainDriver",
     ),
     (AGAIN, AttemptBegun(TOKENS[1], Purpose.RESTART, DRAIN, ROOTS), "Leading", "Say StartLeader Say DrainDriver"),
+    # another request stands there
+    (
+        CLAIMING,
+        AttemptBegun(TOKEN, Purpose.TAKEOVER, SUSPEND, ROOTS),
+        "Leading",
+        "ClearExecutors OpenGate Say DrainDriver AnswerRequest",
+    ),
+    (
+        AGAIN,
+        AttemptBegun(TOKENS[1], Purpose.RESTART, SUSPEND, ROOTS),
+        "Leading",
+        "Say StartLeader Say DrainDriver AnswerRequest",
+    ),
+    (SUSPENDS, SuspensionRecorded(Status.DRAINING), "Standby", BACK),
     # the driver died while it was held, and the document said nothing yet
     (
         HELD_BY_A_DEAD_DRIVER,
@@ -117,8 +136,13 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "Leading",
         "Say StartLeader Say HoldDriver",
     ),
-    (HELD_BY_A_DEAD_DRIVER, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
-    (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", ""),
+    (
+        HELD_BY_A_DEAD_DRIVER,
+        AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN),
+        "Leading",
+        "Say StartLeader Say HoldDriver",
+    ),
+    (NO_DRIVER_YET, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "Say StartLeader Say HoldDriver"),
     (HOLDING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN), "Leading", "ReclaimRoots"),
     (DRAINING, AttemptBegun(TOKENS[1], Purpose.RECLAIM, DRAIN, ROOTS), "Leading", "ReclaimRoots"),
     (
@@ -155,6 +179,16 @@ def test_what_is_refused_changes_nothing_and_says_why() -> None:
 def test_a_job_that_is_draining_without_its_request_is_drained_all_the_same() -> None:
     after, commands = step(CLAIMING, AttemptBegun(TOKEN, Purpose.TAKEOVER, None, ROOTS), NOW)
     assert commands[-1] == DrainDriver("", ROOTS)
+    assert step(after, DriverMessage(1, Drained("", "")), NOW)[1][-1] == RecordEnd(TOKEN, JOB.status, "drained")
+
+
+def test_a_job_that_is_draining_is_drained_on_although_a_request_to_suspend_it_stands_there() -> None:
+    """Suspended, it would be gone on from when it is resumed."""
+    after, commands = step(CLAIMING, AttemptBegun(TOKEN, Purpose.TAKEOVER, SUSPEND, ROOTS), NOW)
+    assert commands[-2:] == (
+        DrainDriver("", ROOTS),
+        AnswerRequest(TOKEN, SUSPEND.id, Result.REFUSED, "the job is DRAINING"),
+    )
     assert step(after, DriverMessage(1, Drained("", "")), NOW)[1][-1] == RecordEnd(TOKEN, JOB.status, "drained")
 
 

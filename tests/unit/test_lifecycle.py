@@ -112,7 +112,7 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (State(RULES, Claiming(GRANT)), AttemptBegun(TOKEN, Purpose.TAKEOVER), "Leading", "ClearExecutors StartLeader"),
     (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RESTART), "Leading", "Say StartLeader"),
     (LEADING, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", "ReclaimRoots"),
-    (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", ""),
+    (BETWEEN_DRIVERS, AttemptBegun(TOKENS[1], Purpose.RECLAIM), "Leading", "Say StartLeader"),
     (CLAIMING, AttemptLost(), "Standby", ""),
     (State(RULES, Claiming(GRANT)), AttemptLost(), "Standby", "StartStandby"),
     (LEADING, AttemptLost(), "Leading", ""),
@@ -196,6 +196,8 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (STANDBY, CommandDue(FINISH), "Standby", ""),
     (BETWEEN_DRIVERS, CommandDue(BEGIN), "Leading", "BeginAttempt"),
     (CLAIMING, CommandDue(BEGIN), "Claiming", ""),
+    (LEADING, CommandDue(BeginAttempt(GRANT, 2, TOKEN, Purpose.RECLAIM)), "Leading", "BeginAttempt"),
+    (BETWEEN_DRIVERS, CommandDue(BeginAttempt(GRANT, 2, TOKEN, Purpose.RECLAIM)), "Leading", ""),
 ]
 
 
@@ -299,6 +301,12 @@ def test_a_replica_that_stops_never_leads_again() -> None:
             assert not any(isinstance(each, OpenGate | StartLeader | StartDriver | BeginAttempt) for each in commands)
         if over(before):
             assert (after, commands) == (before, ()), given
+
+
+def test_a_leader_has_no_driver_in_the_pause_before_a_restart() -> None:
+    for _, given, after, _ in transitions():
+        if isinstance(after.leadership, Leading) and after.leadership.pauses:
+            assert after.driver is None, given
 
 
 def test_every_driver_that_is_no_longer_counted_is_reaped() -> None:

@@ -204,9 +204,9 @@ def test_where_it_breaks_off_the_next_one_goes_on(home: Path, answered: int) -> 
         documents.answered = answered
         blobs = MemoryBlobStore({f"job-results/c/j/{run}/result.json": RESULT.encode() for run in range(3)})
         with pytest.raises(DocumentError, match="not buried"):
-            await removed(Purge(NAMES, documents, documents, blobs))
+            await removed(Purge(NAMES, documents, [documents], blobs))
         documents.answered = 10
-        await removed(Purge(NAMES, documents, documents, blobs))
+        await removed(Purge(NAMES, documents, [documents], blobs))
         assert blobs.stored == {}
 
     asyncio.run(script())

@@ -23,12 +23,16 @@ from tests.unit.lifecycle_table import (
     name,
     transitions,
 )
+from understudy.errors import IdentityConflict
 from understudy.ha.job import Status
-from understudy.ha.requests import Result
+from understudy.ha.requests import Request, Result
+from understudy.ha.runs import Runs
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
+    BeginAttempt,
     Exit,
+    Fail,
     LetDriverGo,
     OpenGate,
     Purpose,
@@ -55,28 +59,40 @@ from understudy.supervisor.inputs import (
     ReplicaLookedFor,
     RequestAnswered,
     RequestOverdue,
+    RestartDue,
     RunEnded,
     SavepointRecorded,
     StandbyStartDue,
     StopRequested,
+    SuccessorLookedFor,
     SuspensionRecorded,
 )
 from understudy.supervisor.lifecycle import step
 from understudy.supervisor.state import Claiming, Leading, State, Suspended
 
 SUSPEND, CANCEL, HAND_OVER, UNKNOWN, DRAIN, SAVEPOINT, *_ = REQUESTS
+ANOTHER_DRAINS = replace(JOB, status=Status.DRAINING, runs=Runs("run-2"))
 SUSPENDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND), 1, 1, TOKEN, taken_up=SUSPEND.id)
 RECORDING = State(RULES, Leading(GRANT, TOKEN, request=SUSPEND, suspends=True), 1, 1, TOKEN, taken_up=SUSPEND.id)
 HANDS_OVER = State(RULES, Leading(GRANT, TOKEN, request=HAND_OVER), 1, 1, TOKEN, taken_up=HAND_OVER.id)
 IDLE = State(RULES, Suspended(), started=1)
 DRAINS = State(RULES, Leading(GRANT, TOKEN, request=DRAIN, drains=True), 1, 1, TOKEN, taken_up=DRAIN.id)
 SAVES = State(RULES, Leading(GRANT, TOKEN, request=SAVEPOINT, saves=True), 1, 1, TOKEN, taken_up=SAVEPOINT.id)
+PAUSES = State(RULES, Leading(GRANT, TOKEN, pauses=True), None, 1, TOKEN)
 ENDS = "Say TerminateAndReap ClearExecutors RecordEnd"
 
 ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # requests
     (LEADING, JobChanged(Status.RUNNING, SUSPEND), "Leading", "Say HoldDriver"),
     (BETWEEN_DRIVERS, JobChanged(Status.RUNNING, SUSPEND), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING, SUSPEND), "Leading", "BeginAttempt"),
+    (PAUSES, JobChanged(Status.RUNNING, CANCEL), "Leading", "BeginAttempt"),
+    (PAUSES, JobChanged(Status.RUNNING, HAND_OVER), "Leading", "Say FindReplica"),
+    (PAUSES, JobChanged(Status.RUNNING, UNKNOWN), "Leading", "Say AnswerRequest"),
+    (PAUSES, JobChanged(Status.RUNNING, DRAIN), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING, SAVEPOINT), "Leading", ""),
+    (PAUSES, JobChanged(Status.RUNNING), "Leading", ""),
+    (PAUSES, SuccessorLookedFor(None, 0.0, True), "Leading", "BeginAttempt"),
     (LEADING, JobChanged(Status.RUNNING, CANCEL), "Leading", "Say TerminateAndReap ClearExecutors RecordEnd"),
     (LEADING, JobChanged(Status.RUNNING, HAND_OVER), "Leading", "Say FindReplica"),
     (LEADING, JobChanged(Status.RUNNING, UNKNOWN), "Leading", "Say AnswerRequest"),
@@ -144,6 +160,8 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
         "QuiesceDriver EndByHandler TerminateAndReap ReleaseLock",
     ),
     (HANDS_OVER, ReplicaLookedFor(None, "no standby has rehearsed"), "Leading", "AnswerRequest"),
+    (HANDS_OVER, ReplicaLookedFor("other", completed=True), "Leading", "TerminateAndReap RecordEnd"),
+    (HANDS_OVER, ReplicaLookedFor(None, "none", completed=True), "Leading", "TerminateAndReap RecordEnd"),
     (CLAIMING, AttemptBegun(TOKEN, Purpose.TAKEOVER, SUSPEND), "Leading", "Say RecordSuspended"),
     (
         CLAIMING,
@@ -173,6 +191,11 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     (IDLE, JobChanged(Status.RUNNING), "Standby", "Say NoteResumed Publish ContendNow StartStandby"),
     (IDLE, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
     (STANDBY, JobChanged(Status.SUSPENDED, other_run="run-2"), "Ended", "Fail"),
+    # another run, which is DRAINING
+    (IDLE, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"), "Ended", "Fail"),
+    (STANDBY, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"), "Ended", "Fail"),
+    (STANDBY, JobChanged(Status.DRAINING, CANCEL, other_run="run-2"), "Standby", ""),
+    (CLAIMING, AttemptTooLate(ANOTHER_DRAINS), "Ended", "Fail"),
     (
         State(RULES, Claiming(GRANT), 1, 1, taken_up=HAND_OVER.id),
         AttemptBegun(TOKEN, Purpose.TAKEOVER, HAND_OVER),
@@ -199,6 +222,48 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
 def test_table(state: State, given: Event | Outcome, then: str, does: str) -> None:
     after, commands = step(state, given, NOW)
     assert (name(after.leadership), " ".join(map(name, commands))) == (then, does)
+
+
+@pytest.mark.parametrize("asked", [SUSPEND, CANCEL], ids=lambda asked: asked.action)
+def test_what_ends_the_driver_is_taken_up_once_in_the_pause_before_a_restart(asked: Request) -> None:
+    state, commands = step(PAUSES, JobChanged(Status.RUNNING, asked), NOW)
+    assert commands == (BeginAttempt(GRANT, TOKEN.epoch, TOKEN, Purpose.RESTART),)
+    assert step(state, JobChanged(Status.RUNNING, asked), NOW) == (state, ()), "its attempt is under way"
+    state, (*_, record) = step(state, AttemptBegun(TOKENS[2], Purpose.RESTART, asked), NOW)
+    assert isinstance(record, RecordSuspended | RecordEnd)
+    assert record.token == TOKENS[2]
+    assert step(state, RestartDue(TOKEN), NOW) == (state, ())
+
+
+def test_a_suspension_whose_driver_has_died_is_taken_up_again_before_the_next_one_starts() -> None:
+    dead = replace(SUSPENDING, driver=None)
+    state, _ = step(dead, SuccessorLookedFor(None, 600.0, restarts=False), NOW)
+    state, commands = step(state, JobChanged(Status.RUNNING, SUSPEND), NOW)
+    assert commands == (BeginAttempt(GRANT, TOKEN.epoch, TOKEN, Purpose.RESTART),)
+
+
+def test_a_drain_that_has_begun_stays_one_in_the_pause_before_a_restart() -> None:
+    """A script that ends then, told to stop, has not let out what its queries keep back."""
+    state, _ = step(replace(DRAINS, driver=None), SuccessorLookedFor(None, 600.0, restarts=False), NOW)
+    _, commands = step(state, StopRequested("SIGTERM", completed=True), NOW)
+    assert not any(isinstance(each, RecordEnd) for each in commands)
+
+
+@pytest.mark.parametrize(
+    ("state", "given"),
+    [(CLAIMING, AttemptTooLate(ANOTHER_DRAINS)), (STANDBY, JobChanged(Status.DRAINING, DRAIN, other_run="run-2"))],
+    ids=["granted", "not granted"],
+)
+def test_a_replica_that_another_run_which_is_draining_keeps_from_leading_says_what_can_be_done(
+    state: State, given: Event | Outcome
+) -> None:
+    _, (fail,) = step(state, given, NOW)
+    assert isinstance(fail, Fail)
+    assert isinstance(fail.error, IdentityConflict)
+    assert str(fail.error) == (
+        "--run-id: run run-2 of this job is DRAINING. Start a replica with --run-id run-2, which drains it on; or understudy cancel ends it, "
+        "with rows that stay back"
+    )
 
 
 def test_a_job_is_suspended_only_under_the_request_that_is_carried_out() -> None:

@@ -16,7 +16,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.requests import Action, Answer, Pause, Request, Requests, Result
-from understudy.protocol.token import Token
+from understudy.protocol.token import HIGHEST, NONE, Token
 
 NOW = 1000.0
 SUSPEND = Request("s1", Action.SUSPEND, "ann@host", NOW, 300.0)
@@ -75,6 +75,45 @@ def test_one_request_at_a_time_and_only_to_cancel_overrides_it(second: Request, 
         assert (await requests(jobs)).under_way == (second if taken else SUSPEND)
 
     on(script)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "remedy"),
+    [
+        (SUSPEND, HAND_OVER, "understudy resume withdraws it"),
+        (CANCEL, HAND_OVER, "the leader ends the job, or else the next leader does"),
+        (CANCEL, replace(CANCEL, id="c2"), "the leader ends the job, or else the next leader does"),
+    ],
+)
+def test_what_a_second_request_is_refused_with_can_be_done(first: Request, second: Request, remedy: str) -> None:
+    """One to cancel the job is neither overridden nor withdrawn."""
+
+    async def script(jobs: JobStore) -> None:
+        await jobs.ask(first)
+        with pytest.raises(RequestRefused) as refused:
+            await jobs.ask(second)
+        assert remedy in str(refused.value)
+        assert ("resume" in str(refused.value)) == (first is SUSPEND)
+        assert (await requests(jobs)).under_way == first
+
+    on(script)
+
+
+def test_a_job_that_no_replica_has_led_is_canceled_without_a_leader() -> None:
+    async def script() -> None:
+        jobs = JobStore(MemoryDocumentStore(MemoryServer()), "c-j", "j", "job.py")
+        await jobs.change(HIGHEST, lambda job: replace(job, script="submitted.py"), nothing_granted)
+        # as an earlier release has left it, which waited for a leader
+        left = replace(CANCEL, id="c0")
+        await jobs.change(HIGHEST, lambda job: replace(job, requests=Requests(left)))
+        assert (await jobs.begin_suspended()).status is Status.RUNNING, "it is to end, and not to wait for a resume"
+        job = await jobs.ask(CANCEL)
+        assert (job.status, job.token) == (Status.CANCELED, NONE)
+        assert job.reason == "canceled by ann@host, before any replica had led it"
+        assert job.requests.answer == Answer(CANCEL.id, "done", NOW, "the job is CANCELED")
+        assert (await jobs.begin_attempt(1, "a", nothing_granted, Generation())).status is Status.CANCELED
+
+    asyncio.run(script())
 
 
 def test_only_the_highest_token_answers() -> None:

@@ -134,7 +134,7 @@ def restore(
         where = Where(ha_dir, found.cluster, namespace, context, ha, ha_address, conf)
         async with where.open_new(lock) as stores:
             results = _results(where, ha_storage, stores, found.job)
-            return await restore(found, Target(stores.documents, stores.lock, results), overwrite=overwrite)
+            return await restore(found, Target(stores.documents, stores.locks.values(), results), overwrite=overwrite)
 
     written = asyncio.run(restored())
     said = f"wrote {', '.join(written)}" if written else "is there already; nothing was changed"

@@ -174,16 +174,10 @@ def _place(where: Where, stores: Stores, lock: str = "") -> Place:
 
     name = where.services
     kinds = BUILT_IN[name] if name in BUILT_IN else registry.load(name).locks
-    locks = {stores.lock_kind: stores.lock}
-    if stores.api is not None:
-        from understudy.services.kubernetes import lock_store
-
-        # whichever a replica holds: the lock multi is both of them
-        locks = {kind: lock_store(stores.api, kind) for kind in ("lease", "configmap")}
     known = where.home / "floor"
     claims = FilesystemDocumentStore(known, REQUEST) if stores.api is None and known.is_dir() else None
     words = f"--ha {name}{f' --lock {lock}' if lock else ''}, {stores.place}"
-    return Place(stores.documents, locks, kinds, words, claims)
+    return Place(stores.documents, stores.locks, kinds, words, claims)
 
 
 def _same(source: Where, old: Stores, target: Where, new: Stores) -> bool:

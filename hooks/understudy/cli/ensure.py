@@ -76,7 +76,7 @@ async def _ensure(where: Where, job_id: str, state: Declared, timeout: float) ->
             return await let_go_on(job_of, Wished(within=timeout, only_suspensions=True))
         if not led:
             job = await job_of.jobs.begin_suspended()
-            if job.token == NONE:
+            if job.token == NONE and not job.never_led:
                 return job_of.here, f"is {job.status}; it has not begun"
         try:
             return job_of.here, await _suspended(job_of, job, timeout)

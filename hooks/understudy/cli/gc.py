@@ -65,7 +65,7 @@ async def _gc(where: Where, urls: tuple[str, str], keep: int | None, *, remove: 
 
     storage, scratch = urls
     async with where.open() as stores:
-        job_of = await JobOf.cluster(stores, "clean up after")
+        job_of = await JobOf.cluster(stores, "clean up after", submitted=True)
         if job_of.known is None:
             raise JobNotBegun(
                 f"the record of {job_of.here} is gone",

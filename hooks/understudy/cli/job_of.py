@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from understudy.cli.where import REQUEST, Stores
-from understudy.errors import JobNotBegun, SettingsError
+from understudy.errors import DocumentEmptied, JobNotBegun, SettingsError
 from understudy.protocol.names import check_id, job_document_of, replicas_of
 
 if TYPE_CHECKING:
@@ -90,20 +90,31 @@ class JobOf:
     here: str
 
     @classmethod
-    async def cluster(cls, stores: Stores, what: str) -> JobOf:
-        """``what`` cannot be done to a job that has never run.
+    async def cluster(cls, stores: Stores, what: str, *, submitted: bool = False) -> JobOf:
+        """``what`` cannot be done to a job that has never run. ``submitted``: it can, where a script was submitted or the job declared.
 
         Raises:
             JobNotBegun: no replica has ever run, or ever led, in this cluster.
+            DocumentEmptied: one has led, and the record that stands there was begun after its own was lost.
         """
+        from understudy.ha.job import RESTORE
         from understudy.ha.replicas import ReplicaStore
 
         replicas = ReplicaStore(stores.documents, replicas_of(stores.cluster))
         name = await bound_job(stores, f"There is nothing to {what}: start it with understudy run")
         found = await cls.named(stores, replicas, name)
-        if found.known is None and not await replicas.begun():
+        if found.known is not None and not found.known.never_led:
+            return found
+        led = await replicas.begun()
+        found = await cls.named(
+            stores, replicas, name
+        )  # once more: the first leader writes it before its replica says so
+        never_led = found.known is not None and found.known.never_led
+        if led and never_led:
+            raise DocumentEmptied("the record of the job that was led is gone", where=found.jobs.name, remedy=RESTORE)
+        if not led and (found.known is None or (never_led and not submitted)):
             raise JobNotBegun(
-                f"no replica has ever led job {name} of cluster {stores.cluster} {stores.place}",
+                f"no replica has ever led {found.here}",
                 where="--cluster-id",
                 remedy=f"There is nothing to {what}: its replicas begin it as soon as one of them leads",
             )

@@ -67,7 +67,7 @@ def purge(
             storage = where.blobs(ha_storage, "--ha-storage") if ha_storage else None
             rehearsed = where.blobs(scratch, "--scratch") if scratch else None
             job = await bound_job(stores, "There is nothing to remove", removed=True)
-            found = Purge(Names(stores.cluster, job), stores.documents, stores.lock, storage, rehearsed)
+            found = Purge(Names(stores.cluster, job), stores.documents, stores.locks.values(), storage, rehearsed)
             await found.check()
             return [each async for each in found.remove(dry=not remove)]
 

@@ -260,7 +260,7 @@ def _run(where: Where, wish: Wish, *, wait: bool, as_json: bool) -> None:
 
 async def _ask(where: Where, wish: Wish, *, wait: bool, as_json: bool) -> None:
     async with where.open() as stores:
-        job_of = await JobOf.cluster(stores, wish.action)
+        job_of = await JobOf.cluster(stores, wish.action, submitted=wish.action == "cancel")
         request, answer = await ask(job_of, wish, wait=wait)
         _tell(job_of.here, request, answer, as_json=as_json)
 
@@ -334,10 +334,11 @@ async def wait_for(job_of: JobOf, request: Request, wish: Wish) -> Answer:
                 "another request has taken its place", where=wish.action, remedy="See understudy status"
             )
         await asyncio.sleep(LOOK)
+    withdrawn = "" if wish.action == "cancel" else "; understudy resume withdraws it"
     raise RequestUnanswered(
         f"no leader has answered request {request.id} within {wish.patience:g} s",
         where=wish.action,
-        remedy="It stays, and the next leader takes it up; understudy resume withdraws it. See understudy status for who leads",
+        remedy=f"It stays, and the next leader takes it up{withdrawn}. See understudy status for who leads",
     )
 
 

@@ -149,12 +149,6 @@ def _outcome(job: Job | None, run: str, here: str) -> Outcome:
         raise JobNotBegun(
             f"the record of {here} is gone", where="--cluster-id", remedy="Ask its HA storage: --ha-storage"
         )
-    if job.never_led and not run:
-        raise JobNotBegun(
-            f"no replica has ever led {here}",
-            where="--cluster-id",
-            remedy="Start it with understudy run; --wait waits for it",
-        )
     if run in ("", job.runs.run):
         return Outcome(job.job, job.runs.run, job.status.value, presentable(job.reason), job.runs.began, job.runs.ended)
     if (past := job.runs.earlier(run)) is not None:

@@ -97,6 +97,18 @@ class Stores:
     home: Path | None = None
     api: ApiServer | None = None
 
+    @property
+    def locks(self) -> dict[str, DocumentStore]:
+        """By kind, each store in which a replica may hold the lock.
+
+        In a Kubernetes cluster both, whichever ``--lock`` says: replicas may have been given another one, and ``multi`` is both.
+        """
+        if self.api is None:
+            return {self.lock_kind: self.lock}
+        from understudy.services.kubernetes import lock_store
+
+        return {kind: lock_store(self.api, kind) for kind in ("lease", "configmap")}
+
 
 @dataclass(frozen=True, slots=True)
 class Where:

@@ -124,12 +124,12 @@ class Takeover:
         without that query for ever.
         """
         give_up = time.monotonic() + _ASKED_WITHIN
-        while untold := [each for each in queries if each.error is not None and not each.told]:
+        while untold := [(each.name, each.error) for each in queries if each.error is not None and not each.told]:
             if self.gate_client.standing() is State.REVOKED:
                 return
             if time.monotonic() > give_up:
-                error = untold[0].error
+                name, error = untold[0]
                 if isinstance(error, LeadershipLost | UnderstudyError):
                     self.end(error)
-                self.end(StartFailed(f"query {untold[0].name}: {first_line(error)}"))
+                self.end(StartFailed(f"query {name}: {first_line(error)}"))
             time.sleep(_LOOK)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Self
@@ -156,10 +157,12 @@ async def _artifacts(store: ArtifactStore, known: Submissions) -> dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a backup is restored to. ``results``: needed where the backup has some, or artifacts."""
+    """Where a backup is restored to. ``locks``: each store in which a replica may hold the lock. ``results``: needed where the backup has some, or
+    artifacts.
+    """
 
     documents: DocumentStore
-    lock: DocumentStore
+    locks: Collection[DocumentStore]
     results: JobResultStore | None = None
 
 
@@ -181,7 +184,7 @@ async def restore(backup: Backup, target: Target, *, overwrite: bool) -> list[st
             where="restore",
             remedy="Restore it with --overwrite once no replica runs, or elsewhere",
         )
-    if leader := await living_leader(target.lock, backup.names.lock):
+    if leader := await living_leader(target.locks, backup.names.lock):
         raise RequestRefused(
             f"replica {leader} leads the job", where="restore", remedy="End its replicas first; checkpoints stay"
         )
@@ -231,8 +234,12 @@ async def _standing(documents: DocumentStore, name: str) -> _Standing:
         return _Standing(shell(error, name), damaged=True)
 
 
-async def living_leader(lock: DocumentStore, name: str) -> str:
-    """Who renews the lock, watched for one lease; empty for no one. A lock that cannot be read is renewed by no one."""
+async def living_leader(locks: Collection[DocumentStore], name: str) -> str:
+    """Who renews the lock in one of ``locks``, each watched for one lease; empty for no one. A lock that cannot be read is renewed by no one."""
+    return next(filter(None, await asyncio.gather(*(_renews(lock, name) for lock in locks))), "")
+
+
+async def _renews(lock: DocumentStore, name: str) -> str:
     with suppress(DocumentUnreadable):
         before = await lock.read(name)
         match lock_state_of(before):

@@ -126,9 +126,9 @@ class Job:
         return self.over_for(run) or self.kept_from(run)
 
     def kept_from(self, run: str) -> bool:
-        """Whether it stays as it is although ``run`` has not ended: it is SUSPENDED, or another run of it is DRAINING."""
+        """Whether it stays as it is although ``run`` has not ended: it is SUSPENDED, or another run of it is DRAINING, and is not to be canceled."""
         other = self.status is Status.DRAINING and bool(self.other_run_than(run))
-        return self.status is Status.SUSPENDED or other
+        return self.status is Status.SUSPENDED or (other and not self.requests.cancels)
 
     def other_run_than(self, run: str) -> str:
         """The id of the run under way, where it is another than ``run``; else empty."""

@@ -10,10 +10,11 @@ from understudy.documents.nonce import unique
 from understudy.documents.settle import settle
 from understudy.errors import DocumentEmptied, DocumentError, DocumentTooLarge, LeadershipLost, RequestRefused
 from understudy.fencing.claim import is_new
-from understudy.ha import ownership
+from understudy.ha import ownership, request_changes
 from understudy.ha.checkpoints import Checkpoint
 from understudy.ha.generation import Generation
 from understudy.ha.job import ENTRY, RESTORE, Job, Status, content, stored_record
+from understudy.ha.request_changes import REMEDIES
 from understudy.ha.requests import Action, Pause, Request, Result
 from understudy.ha.runs import SUPERSEDED, Begins, Joins, Over, Runs, UnderWay, named
 from understudy.ha.savepoint_changes import saved_before
@@ -23,15 +24,6 @@ from understudy.redaction import presentable
 #: Others write this document too (an outgoing leader); so many lost races in a row are no race any more.
 _TRIES = 16
 _LAST_ATTEMPT = (1 << 32) - 1
-
-_NEW_RUN = "Nothing of it runs again; a new run begins with understudy run --run-id and a new id"
-#: What can be done with a job that has no leader, by its status.
-_REMEDIES = {
-    Status.SUSPENDED: "understudy resume lets it go on, and understudy cancel ends it",
-    Status.FAILED: "Fix the cause, then understudy resume lets it run again",
-    Status.FINISHED: _NEW_RUN,
-    Status.CANCELED: _NEW_RUN,
-}
 
 #: Asked for the highest epoch known outside the job's document; 0 says that no replica has ever led this job.
 MinEpoch = Callable[[], Awaitable[int]]
@@ -106,12 +98,7 @@ class JobStore:
                 case Joins():
                     return replace(led, runs=named(job.runs, run))
                 case Begins() | UnderWay():
-                    ended = job.status.value if job.status.terminal else SUPERSEDED
-                    runs = job.runs.next(run, ended, int(token), now)
-                    # what was asked of the run before is nothing that this one was asked
-                    requests = led.requests.answered(Result.REFUSED, f"the run has ended as {ended}", now)
-                    led = replace(led, checkpoints=job.checkpoints.drain_ends())
-                    return replace(led, status=Status.RUNNING, failures=(), reason="", runs=runs, requests=requests)
+                    return _next_run(led, run, now)
 
         # Our own attempts of this very epoch are our predecessors; a higher epoch has deposed us.
         return await self._update(Token(epoch, _LAST_ATTEMPT), next_attempt, min_epoch)
@@ -190,7 +177,8 @@ class JobStore:
         *,
         between_batches: bool = True,
     ) -> Job:
-        """SUSPENDED, and ``request`` answered, in one write. Unchanged where the request was withdrawn meanwhile.
+        """SUSPENDED, and ``request`` answered, in one write. Unchanged where the request was withdrawn meanwhile. A job that is DRAINING
+        stays so, and ``request`` is refused.
 
         ``between_batches``: it is known that no batch was left in the middle, so this is a boundary, which gets a number.
         """
@@ -199,6 +187,9 @@ class JobStore:
             # guard: withdrawn-request-changes-nothing
             if not job.requests.is_under_way(request):
                 return job
+            if job.status is Status.DRAINING:  # what it has drained must not be gone on from
+                refused = job.requests.answered(Result.REFUSED, "the job is DRAINING", now)
+                return replace(job, requests=refused)
             text = "a batch that was left in the middle is run again when it is resumed"
             if between_batches:
                 job = job.noted(found)
@@ -247,35 +238,12 @@ class JobStore:
     async def ask(self, request: Request) -> Job:
         """Put ``request`` into the document; the job as it is then. Not a leader's call.
 
-        To cancel a job overrides any other request. A job that is SUSPENDED has no leader, so it is canceled here.
+        To cancel a job overrides any other request. A job that is SUSPENDED, or that no replica has led, has no leader, so it is canceled
+        here. Of a job that is DRAINING nothing else is asked than to end.
 
         Raises ``RequestRefused``, and nothing is changed: another request is under way, or the job's status rules it out.
         """
-
-        def asked(job: Job) -> Job:
-            if job.requests.request is not None and job.requests.request.id == request.id:
-                return job  # the answer to the first try was lost
-            cancels = request.action == Action.CANCEL
-            if job.status.terminal or (job.status is Status.SUSPENDED and not cancels):
-                raise RequestRefused(
-                    f"job {job.job} is {job.status}", where=request.action, remedy=_REMEDIES[job.status]
-                )
-            under_way = job.requests.under_way
-            if under_way is not None and (not cancels or under_way.action == request.action):
-                raise RequestRefused(
-                    f"another request is under way: {under_way.action or 'one that cannot be read'} ({under_way.id})",
-                    where=request.action,
-                    remedy="Wait for its answer; understudy cancel overrides it, and understudy resume withdraws it",
-                )
-            requests = replace(job.requests, request=request)
-            if job.status is not Status.SUSPENDED:
-                return replace(job, requests=requests)
-            answered = requests.answered(Result.DONE, f"the job is {Status.CANCELED}", request.at)
-            reason = f"canceled by {request.by}, while it was suspended"
-            ended = replace(job.runs, ended=request.at)
-            return replace(job, status=Status.CANCELED, reason=reason, runs=ended, requests=answered)
-
-        return await self._update(HIGHEST, asked)
+        return await self._update(HIGHEST, request_changes.ask(request))
 
     async def pause(self, by: str, now: float) -> Job:
         """Keep standbys from taking over until ``unpause``. The job as it was found. Not a leader's call."""
@@ -291,7 +259,7 @@ class JobStore:
         def changed(job: Job) -> Job:
             found.append(job)
             if wanted is not None and job.status.terminal:
-                raise RequestRefused(f"job {job.job} is {job.status}", where="pause", remedy=_REMEDIES[job.status])
+                raise RequestRefused(f"job {job.job} is {job.status}", where="pause", remedy=REMEDIES[job.status])
             if (job.requests.paused is None) == (wanted is None):
                 return job
             return replace(job, requests=replace(job.requests, paused=wanted))
@@ -305,12 +273,7 @@ class JobStore:
         A job that has had a leader stays as it is. Not a leader's call. The caller knows that no leader has ever been there, for the
         record of a job that is gone would be begun again.
         """
-
-        def suspended(job: Job) -> Job:
-            never_led = job.token == NONE and job.status is Status.RUNNING
-            return replace(job, status=Status.SUSPENDED) if never_led else job
-
-        return await self._update(HIGHEST, suspended, _never_granted)
+        return await self._update(HIGHEST, request_changes.begin_suspended, _never_granted)
 
     async def recall(self, ended: Job) -> Job:
         """Write ``ended`` down again, which has ended for good, where its record is gone and all else with it. The job as it is then."""
@@ -325,25 +288,17 @@ class JobStore:
 
         Roots that are ``accepted`` are forgotten: the next leader claims as new what stands there now, if anything does. A request
         under way is withdrawn at ``now`` (s since 1970), but not one to cancel the job, and none that is DRAINING; with ``only_suspensions``
-        only one to suspend it. A job that has FAILED while it was being drained is DRAINING again.
+        only one to suspend it. A job that has FAILED, or was suspended, while it was being drained is DRAINING again.
 
         Returns the job as it was found. Not a leader's call: such a job has no leader. Raises ``DocumentEmptied`` where a job's record
         is gone.
         """
         found: list[Job] = []
+        resumed = request_changes.resume(accepted, now, only_suspensions=only_suspensions)
 
         def running(job: Job) -> Job:
             found.append(job)
-            claimed = job.claimed.without(accepted)
-            left = job.checkpoints.without(accepted)
-            kept = replace(job, claimed=claimed, roots=claimed.all, checkpoints=left) if accepted else job
-            if job.status is not Status.DRAINING:
-                kept = replace(kept, requests=job.requests.withdrawn(now, only_suspensions=only_suspensions))
-            if job.status not in {Status.FAILED, Status.SUSPENDED}:
-                return kept
-            drains = job.status is Status.FAILED and job.checkpoints.draining
-            status = Status.DRAINING if drains else Status.RUNNING
-            return replace(kept, status=status, failures=(), runs=replace(job.runs, ended=0.0))
+            return resumed(job)
 
         await self._update(HIGHEST, running)
         return found[-1]
@@ -389,6 +344,23 @@ class JobStore:
     def _checked(self, job: Job) -> Job:
         ownership.refuse_other_job(self.name, job.job, self.job)
         return job
+
+
+def _next_run(job: Job, run: str, now: float) -> Job:
+    """``run`` begins, under the token that ``job`` has. What was asked of the run before is nothing that this one was asked."""
+    # A job that is DRAINING makes room for another run only where it was to be canceled, and none of its own replicas was left to do that.
+    canceled = job.status is Status.DRAINING
+    ended = job.status.value if job.status.terminal else Status.CANCELED.value if canceled else SUPERSEDED
+    result = Result.DONE if canceled else Result.REFUSED
+    return replace(
+        job,
+        status=Status.RUNNING,
+        failures=(),
+        reason="",
+        runs=job.runs.next(run, ended, int(job.token), now),
+        requests=job.requests.answered(result, f"the run has ended as {ended}", now),
+        checkpoints=job.checkpoints.drain_ends(),
+    )
 
 
 async def _never_granted() -> int:

@@ -6,7 +6,7 @@ the cluster id is used up. Never part of it: checkpoints, savepoints, sinks, and
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 
 from understudy.blobs.model import BlobStore
@@ -24,11 +24,13 @@ from understudy.protocol.names import Names
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """``blobs``: the HA storage, and ``scratch``: what ``--scratch`` is, where the job has them."""
+    """``locks``: each store in which a replica may hold the lock. ``blobs``: the HA storage, and ``scratch``: what ``--scratch`` is, where the job has
+    them.
+    """
 
     names: Names
     documents: DocumentStore
-    lock: DocumentStore
+    locks: Collection[DocumentStore]
     blobs: BlobStore | None = None
     scratch: BlobStore | None = None
 
@@ -56,7 +58,7 @@ class Purge:
                 where="purge",
                 remedy="Remove each with understudy dispose: without the job's record it could not be found any more",
             )
-        if leader := await living_leader(self.lock, self.names.lock):
+        if leader := await living_leader(self.locks, self.names.lock):
             raise RequestRefused(f"replica {leader} leads the job", where="purge", remedy="End its replicas first")
 
     async def remove(self, *, dry: bool = False) -> AsyncIterator[str]:
@@ -75,7 +77,7 @@ class Purge:
                 yield f"{what}: {count} below {prefix}"
         for documents, name in (
             (self.documents, self.names.replicas),
-            (self.lock, self.names.lock),
+            *((lock, self.names.lock) for lock in self.locks),
             (self.documents, self.names.job_document),
         ):
             if await self._bury(documents, name, dry=dry):

@@ -102,6 +102,11 @@ class Requests:
         answered = self.answer is not None and self.request is not None and self.answer.request == self.request.id
         return None if answered else self.request
 
+    @property
+    def cancels(self) -> bool:
+        """Whether the request under way is to cancel the job."""
+        return self.under_way is not None and self.under_way.action == Action.CANCEL
+
     def answered(self, result: Result, text: str, now: float) -> Self:
         """The request under way has come to its end; unchanged where there is none."""
         request = self.under_way

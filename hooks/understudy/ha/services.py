@@ -47,7 +47,7 @@ class HighAvailabilityServices:
 
         Raises ``RequestRefused`` where the job may still run or has savepoints, and ``DocumentError``; everything is closed in any case.
         """
-        purge = Purge(names, self.documents, self.lock, self.blobs, self.scratch)
+        purge = Purge(names, self.documents, [self.lock], self.blobs, self.scratch)
         try:
             await purge.check()
             async for _ in purge.remove():

@@ -368,8 +368,8 @@ class CommandExecutor:
                 self.tasks.watch("the start of a standby's driver", start)
             case ScheduleRestart(delay, token):
                 loop.call_later(delay, self.post, RestartDue(token))
-            case Retry(again):
-                loop.call_later(self.settings.timings.retry, self.post, CommandDue(again))
+            case Retry(again, driver):
+                loop.call_later(self.settings.timings.retry, self.post, CommandDue(again, driver))
 
     async def _report(
         self, command: HandleReport | NoteStandbyEnded | NoteLeadershipLost | NoteSuspended | NoteResumed | Publish

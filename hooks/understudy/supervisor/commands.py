@@ -145,9 +145,10 @@ class FindReplica:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Post ``CommandDue`` after a retry period."""
+    """Post ``CommandDue`` after a retry period. ``driver``: handed on to the event."""
 
     command: Documented
+    driver: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

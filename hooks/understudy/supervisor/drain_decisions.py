@@ -60,12 +60,19 @@ def draining_recorded(state: State, recorded: DrainingRecorded) -> Decision:
 def goes_on_draining(
     state: State, begun: tuple[Command, ...], request: Request | None, roots: tuple[str, ...]
 ) -> Decision:
-    """A new driver of a job that is DRAINING already: no batch begins in it but the last one of each query."""
+    """A new driver of a job that is DRAINING already: no batch begins in it but the last one of each query.
+
+    Any other request than to drain is refused: an earlier release, or a person, has put it there.
+    """
     leads = state.leadership
     assert isinstance(leads, Leading)
-    asked = request or Request("", Action.DRAIN)
+    drains = request is not None and request.action == Action.DRAIN
+    asked = request if request is not None and drains else Request("", Action.DRAIN)
     on = replace(state, leadership=replace(leads, request=asked, drains=True), taken_up=asked.id)
-    return on, (*begun, Say("draining", "the job was DRAINING, and is drained on"), DrainDriver(asked.id, roots))
+    commands = (*begun, Say("draining", "the job was DRAINING, and is drained on"), DrainDriver(asked.id, roots))
+    if request is None or drains:
+        return on, commands
+    return on, (*commands, AnswerRequest(leads.token, request.id, Result.REFUSED, "the job is DRAINING"))
 
 
 def drained(state: State, said: Drained) -> Decision:

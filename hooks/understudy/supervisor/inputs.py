@@ -139,9 +139,12 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class CommandDue:
-    """The documents could not be reached when ``command`` was carried out, and a retry period has passed."""
+    """The documents could not be reached when ``command`` was carried out, and a retry period has passed. ``driver``: the one that ran then, where it
+    holds what the command records.
+    """
 
     command: Documented
+    driver: int | None = None
 
 
 Event = (
@@ -191,7 +194,7 @@ class AttemptSuperseded:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTooLate:
-    """The run had ended before it was claimed, or is SUSPENDED."""
+    """The run had ended before it was claimed, or is SUSPENDED; or another run is DRAINING."""
 
     job: Job
 
@@ -261,10 +264,11 @@ class RequestAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLookedFor:
-    """``holder`` of the replica to hand over to; ``None`` where there is none, for the reason in ``problem``."""
+    """``holder`` of the replica to hand over to; ``None`` where there is none, for the reason in ``problem``. ``completed`` as in ``StopRequested``."""
 
     holder: str | None
     problem: str = ""
+    completed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

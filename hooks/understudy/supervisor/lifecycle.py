@@ -82,7 +82,15 @@ from understudy.supervisor.inputs import (
     Unreachable,
 )
 from understudy.supervisor.pending_commands import end_in_order, of_documents
-from understudy.supervisor.request_decisions import of_requests, suspended, take_up
+from understudy.supervisor.request_decisions import (
+    OF_A_DRIVER,
+    another_run,
+    needs_no_driver,
+    of_requests,
+    restart_now,
+    suspended,
+    take_up,
+)
 from understudy.supervisor.savepoint_decisions import given_up
 from understudy.supervisor.state import (
     Claiming,
@@ -96,9 +104,6 @@ from understudy.supervisor.state import (
     Suspended,
     token_of,
 )
-
-#: What a request asks of a driver that runs; each one begins it again.
-_OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def step(state: State, given: Event | Outcome, now: float) -> Decision:
@@ -207,6 +212,8 @@ def _of_an_attempt(
             lost = (NoteLeadershipLost(),) if isinstance(state.leadership, Leading) else ()
             down, commands = suspended(state, ReleaseLock(None), warm=job.warm)
             return down, (*lost, *commands)
+        case AttemptTooLate(Job(status=Status.DRAINING) as job), Claiming() | Leading():
+            return another_run(state, job.runs.run, job.status)
         case AttemptTooLate(job), Claiming() | Leading():
             return _retire(state, job)
         case GateOpened(), Leading():
@@ -221,18 +228,22 @@ def _of_an_attempt(
 
 def _attempt_begun(state: State, begun: AttemptBegun) -> Decision:
     """The job is claimed. A request that ends without a driver is taken up before anything writes, another one afterwards."""
+    if begun.purpose is Purpose.RECLAIM and state.driver is None:
+        begun = replace(
+            begun, purpose=Purpose.RESTART
+        )  # what it was raised for is gone; else nothing would start the next driver
     asked, leads = begun.request, _leads(state, begun)
     if leads is None:
         return state, ()
-    if asked is not None and asked.action in {Action.CANCEL, Action.SUSPEND} and begun.purpose is not Purpose.RECLAIM:
+    if asked is not None and needs_no_driver(begun):
         assert isinstance(leads.leadership, Leading)
         return take_up(leads.now(replace(leads.leadership, writes=False)), asked, writes=False)
     leads, commands = _begin_to_write(leads, begun)
     if begun.draining is not None and begun.purpose is not Purpose.RECLAIM:
         return goes_on_draining(leads, commands, asked, begun.draining)
-    if asked is None or (asked.action in _OF_A_DRIVER and leads.driver is None):
+    if asked is None or (asked.action in OF_A_DRIVER and leads.driver is None):
         return leads, commands  # the next driver takes it up
-    if asked.action in _OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
+    if asked.action in OF_A_DRIVER and begun.purpose is not Purpose.RECLAIM:
         leads = replace(leads, taken_up="")  # the driver that had taken it up is gone
         if begun.saving:
             return given_up(leads, commands, asked)
@@ -253,7 +264,7 @@ def _leads(state: State, begun: AttemptBegun) -> State | None:
         case AttemptBegun(token, Purpose.TAKEOVER), Claiming(grant):
             return replace(state, leadership=Leading(grant, token), last_token=token)
         case AttemptBegun(token, Purpose.RESTART), Leading() as before if state.driver is None:
-            again = replace(before.free(), token=token)
+            again = replace(before.free(), token=token, pauses=False)
             return replace(state, leadership=again, last_token=token)
         case AttemptBegun(token, Purpose.RECLAIM), Leading() as before:
             return replace(state, leadership=replace(before, token=token), last_token=token)
@@ -311,11 +322,14 @@ def _successor_looked_for(state: State, given: SuccessorLookedFor) -> Decision:
     match given, state.leadership:
         case SuccessorLookedFor(str(successor), pause), Leading():
             return state.now(HandingOver()), (ReleaseLock(successor, pause),)
-        case SuccessorLookedFor(None, _, restarts=True), Leading(grant, token):
-            return state, (BeginAttempt(grant, token.epoch, token, Purpose.RESTART),)
-        case SuccessorLookedFor(None, pause), Leading(_, token):
-            # Not slept here: a replica that is told to stop meanwhile gives the lock back at once.
-            return state, (ScheduleRestart(pause, token),)
+        case SuccessorLookedFor(None, _, restarts=True), Leading() as leads:
+            return restart_now(state, leads)
+        case SuccessorLookedFor(None, pause), Leading(_, token) as leads:
+            # Not slept here: a replica that is told to stop meanwhile gives the lock back at once. What the dead driver was at is taken up
+            # again, by the next one or before it. Whether the job is DRAINING does not depend on a driver.
+            pauses = replace(leads.free(), drains=leads.drains, pauses=True)
+            taken_up = state.taken_up if leads.request is None else ""
+            return replace(state, leadership=pauses, taken_up=taken_up), (ScheduleRestart(pause, token),)
         case SuccessorLookedFor(successor, pause), HandingOver():
             return state, (ReleaseLock(successor, pause),)
         case _:

@@ -14,6 +14,7 @@ from understudy.ha.requests import Action, Request, Result
 from understudy.protocol.messages import Held
 from understudy.supervisor.commands import (
     AnswerRequest,
+    BeginAttempt,
     Command,
     ContendNow,
     Decision,
@@ -26,6 +27,7 @@ from understudy.supervisor.commands import (
     NoteResumed,
     NoteSuspended,
     Publish,
+    Purpose,
     QuiesceDriver,
     RecordEnd,
     RecordSuspended,
@@ -36,6 +38,7 @@ from understudy.supervisor.commands import (
 )
 from understudy.supervisor.drain_decisions import draining_recorded, held_to_drain
 from understudy.supervisor.inputs import (
+    AttemptBegun,
     BoundaryRecorded,
     DrainingRecorded,
     JobChanged,
@@ -59,6 +62,8 @@ _BOUNDARY = "it did not come to the end of a batch"
 
 #: What holds the driver first.
 _HOLDS = frozenset({Action.SUSPEND, Action.DRAIN, Action.SAVEPOINT})
+#: What is asked of a driver that runs; each one begins it again.
+OF_A_DRIVER = frozenset({Action.DRAIN, Action.SAVEPOINT})
 
 
 def of_requests(
@@ -107,13 +112,11 @@ def _overdue(state: State, given: RequestOverdue) -> Decision:
 
 def _job_changed(state: State, seen: JobChanged) -> Decision:
     match seen, state.leadership:
-        case JobChanged(Status.SUSPENDED, other_run=str(run)), Standby() | Suspended() if run:
-            error = IdentityConflict(
-                f"run {run} of this job is SUSPENDED",
-                where="--run-id",
-                remedy=f"Resume it or cancel it first; or give --run-id {run} for one more replica of it",
-            )
-            return state.now(Ended()), (Fail(error),)
+        case (
+            JobChanged(Status.SUSPENDED | Status.DRAINING as status, asked, other_run=str(run)),
+            Standby() | Suspended(),
+        ) if run and not _cancels(asked):
+            return another_run(state, run, status)
         case JobChanged(Status.SUSPENDED, warm=warm), Standby():
             return (state, ()) if warm else suspended(state)
         case JobChanged(Status.RUNNING | Status.DRAINING), Suspended():
@@ -142,11 +145,42 @@ def _job_changed(state: State, seen: JobChanged) -> Decision:
             return state, ()
 
 
+def _cancels(request: Request | None) -> bool:
+    """Whether ``request`` ends a run, so that another one may begin where none of its own replicas is left."""
+    return request is not None and request.action == Action.CANCEL
+
+
+def another_run(state: State, run: str, status: Status) -> Decision:
+    """The replica ends: ``run``, another one than its own, keeps its place although no leader of it may live."""
+    remedy = {
+        Status.SUSPENDED: f"Resume it or cancel it first; or give --run-id {run} for one more replica of it",
+        Status.DRAINING: f"Start a replica with --run-id {run}, which drains it on; or understudy cancel ends it, with rows that stay back",
+    }
+    error = IdentityConflict(f"run {run} of this job is {status}", where="--run-id", remedy=remedy[status])
+    return state.now(Ended()), (Fail(error),)
+
+
 def _asked(state: State, request: Request | None) -> Decision:
-    """Between two drivers an attempt may be under way, and its token in the document already: the attempt takes up the request."""
-    if request is None or request.id == state.taken_up or state.driver is None:
+    """Between two drivers an attempt may be under way, and its token in the document already: the attempt takes up the request.
+
+    The pause before a restart may be long, and no attempt is under way in it. What ends the driver needs none, but a token above the dead one's.
+    """
+    leads = state.leadership
+    if request is None or request.id == state.taken_up or not isinstance(leads, Leading):
         return state, ()
-    return take_up(state, request, writes=True)
+    if state.driver is not None:
+        return take_up(state, request, writes=True)
+    if not leads.pauses or request.action in OF_A_DRIVER:
+        return state, ()
+    if request.action in {Action.CANCEL, Action.SUSPEND}:
+        return restart_now(state, leads)
+    return take_up(state, request, writes=False)
+
+
+def restart_now(state: State, leads: Leading) -> Decision:
+    """The next driver's attempt, which takes up first what is asked of the job."""
+    begin = BeginAttempt(leads.grant, leads.token.epoch, leads.token, Purpose.RESTART)
+    return state.now(replace(leads, pauses=False)), (begin,)
 
 
 def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision:
@@ -158,10 +192,13 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
         case SuspensionRecorded(status), Leading(_, token) if status.terminal:
             # The write had landed, its answer was lost, and a job that is SUSPENDED may be canceled by anyone.
             return ended_already(state, token, status)
-        case SuspensionRecorded(), Leading(writes=False, drains=False):
-            # Nothing was opened for it. Whether this replica may lead is for the next acquire to find out.
+        case SuspensionRecorded(status), Leading(writes=writes, drains=False) if (
+            not writes or status is Status.DRAINING
+        ):
+            # Nothing was opened for it, or what was may not go on from what is drained. Whether this replica may lead, and to do what, is
+            # for the next acquire to find out.
             down, commands = suspended(state, ReleaseLock(None), warm=True)
-            return down, (Say("request-withdrawn", "the job runs on"), NoteLeadershipLost(), *commands)
+            return down, (Say("request-withdrawn", f"the job is {status}"), NoteLeadershipLost(), *commands)
         case SuspensionRecorded(), Leading(drains=False) as leads:
             on = state.now(leads.free())
             return on, (Say("request-withdrawn", "the job runs on"), LetDriverGo())
@@ -171,6 +208,12 @@ def _suspension_recorded(state: State, recorded: SuspensionRecorded) -> Decision
 
 def _replica_looked_for(state: State, found: ReplicaLookedFor) -> Decision:
     match found, state.leadership:
+        case ReplicaLookedFor(completed=True), Leading(_, token, request=Request(), drains=False):
+            # The script has come to its end meanwhile: the next leader would run the whole of it again.
+            return replace(state, driver=None), (
+                TerminateAndReap(),
+                RecordEnd(token, Status.FINISHED, "the script ended"),
+            )
         case ReplicaLookedFor(None, problem), Leading(_, token, request=Request(id=request)):
             return _without_request(state), (AnswerRequest(token, request, Result.REFUSED, problem),)
         case ReplicaLookedFor(holder), Leading(request=Request()):
@@ -219,6 +262,12 @@ def take_up(state: State, request: Request, *, writes: bool) -> Decision:
         case _:
             what = f"{request.action!r} is nothing this release can do" if request.action else "it cannot be read"
             return _without_request(state), (said, AnswerRequest(token, request.id, Result.REFUSED, what))
+
+
+def needs_no_driver(begun: AttemptBegun) -> bool:
+    """Whether the request is carried out before any driver writes. A job that is DRAINING is not suspended: resumed, it would be gone on from."""
+    ends = {Action.CANCEL} if begun.draining is not None else {Action.CANCEL, Action.SUSPEND}
+    return begun.request is not None and begun.request.action in ends and begun.purpose is not Purpose.RECLAIM
 
 
 def held(state: State, message: Held) -> Decision:

@@ -35,7 +35,8 @@ class Leading:
     asked of the job, while the leader is at it. ``writes``: its gate has been opened, or its driver is about to start again.
     ``suspends``: the document is being told that the job is SUSPENDED, and may say so already. ``drains``: the same of DRAINING, which cannot
     be taken back. ``saves``: a savepoint is being taken at the boundary where the driver holds, or has held; ``copies``: the
-    driver is at it, ``None`` before the boundary has a number. ``roots``: the checkpoints that are drained once it is complete.
+    driver is at it, ``None`` before the boundary has a number. ``roots``: the checkpoints that are drained once it is complete. ``pauses``: there
+    is no driver before the pause of a restart is over, which may be long.
     """
 
     grant: Grant
@@ -48,6 +49,7 @@ class Leading:
     saves: bool = False
     copies: bool | None = None
     roots: tuple[str, ...] = ()
+    pauses: bool = False
 
     def free(self) -> Leading:
         """Without a request, and with nothing under way for one."""

@@ -29,7 +29,6 @@ from understudy.errors import (
 from understudy.events import Log
 from understudy.ha.components import JOB
 from understudy.ha.generation import Generation, Superseded
-from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
 from understudy.ha.services import HighAvailabilityServices
@@ -54,6 +53,7 @@ from understudy.supervisor.inputs import (
     LeadershipGranted,
     LeadershipRevoked,
     Outcome,
+    ReplicaLookedFor,
     RunEnded,
     StandbyStale,
     StopRequested,
@@ -271,7 +271,7 @@ class Supervisor:
         self._watchers.start()
         if self._results is not None:
             self._results.watch(self._tasks, self._token)
-        if job is not None and job.status is Status.SUSPENDED and not job.warm:
+        if job is not None and job.kept_from(self._settings.run_id) and not job.warm:
             self._inbox.put_nowait(job_changed(job, self._settings.run_id))
         elif job is not None and job.other_run_than(self._settings.run_id):
             self._watchers.look_for_another_run()
@@ -280,17 +280,17 @@ class Supervisor:
         return await self._deal_with_events()
 
     async def _deal_with_events(self) -> int:
-        while True:
-            code = await self._deal_with(await self._inbox.get())
-            if code is not None:
-                return code
+        while (code := await self._deal_with(await self._inbox.get())) is None:
+            pass
+        return code
 
     async def _deal_with(self, event: Event) -> int | None:
-        """One event, and all that comes of it; the exit code, once there is one."""
-        given = self._as_of_now(event)
-        inputs: deque[Event | Outcome] = deque() if given is None else deque([given])
+        """One event, and all that comes of it; the exit code, once there is one. A grant that was lost before its turn is none."""
+        if isinstance(event, LeadershipGranted) and event.grant is not self._guard.grant:
+            return None
+        inputs: deque[Event | Outcome] = deque([event])
         while inputs:
-            self._state, commands = step(self._state, inputs.popleft(), self._host.clock.wall())
+            self._state, commands = step(self._state, self._as_of_now(inputs.popleft()), self._host.clock.wall())
             for command in commands:
                 outcome = await self._carry_out(command)
                 if isinstance(outcome, ProcessEnd):
@@ -316,18 +316,18 @@ class Supervisor:
             self._unreachable = ""
         return outcome
 
-    def _as_of_now(self, event: Event) -> Event | None:
-        """``event`` with what only the present knows; ``None`` for a grant that was lost before its turn."""
-        match event:
-            case LeadershipGranted(grant) if grant is not self._guard.grant:
-                return None
+    def _as_of_now(self, given: Event | Outcome) -> Event | Outcome:
+        """``given`` with what only the present knows."""
+        completed = self._completed is not None and self._completed == token_of(self._state.leadership)
+        match given:
             case DriverExited() | StandbyStale():
-                return replace(event, leader=self._leader_elsewhere())
+                return replace(given, leader=self._leader_elsewhere())
             case StopRequested():
-                completed = self._completed is not None and self._completed == token_of(self._state.leadership)
-                return replace(event, completed=completed, holds_lock=self._guard.grant is not None)
+                return replace(given, completed=completed, holds_lock=self._guard.grant is not None)
+            case ReplicaLookedFor():
+                return replace(given, completed=completed)
             case _:
-                return event
+                return given
 
     async def _give_up(self, reason: UnderstudyError) -> None:
         self._log.tell("stopped-for", str(reason))
