@@ -270,6 +270,19 @@ async def awaited(work: Awaitable[object]) -> None:
     await work
 
 
+def test_resume_says_of_a_job_that_failed_while_it_was_drained_that_it_is_drained_on(
+    jobs: JobStore, tmp_path: Path
+) -> None:
+    async def fail() -> None:
+        await jobs.ask(Request("d1", "drain"))
+        await jobs.drain(Token(1, 1), "d1", ("file:/checkpoint",))
+        await jobs.failed_once(Token(1, 1), 1.0, 600.0, "no memory")
+        await jobs.end(Token(1, 1), Status.FAILED, "no memory")
+
+    asyncio.run(fail())
+    assert "is DRAINING again; it had failed: no memory" in understudy(tmp_path, "resume").stdout
+
+
 async def submitted(home: Path) -> JobStore:
     """A job whose script was submitted, and which no replica has led."""
     documents = FilesystemDocumentStore(home / "c" / "documents", 5.0)

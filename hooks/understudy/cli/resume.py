@@ -135,11 +135,12 @@ def _said(job: str, found: Job, wished: Wished) -> str:
             what = "stays: it does not suspend the job"
         return f"is {found.status}; request {asked.id} ({asked.action}) {what}"
     but = "" if found.requests.paused is None else "; it is paused, so understudy unpause has to come first"
+    drains = found.checkpoints.draining
     match found.status:
         case Status.FAILED:
-            return f"may run again; it had failed: {found.reason}{but}"
+            return f"{'is DRAINING again' if drains else 'may run again'}; it had failed: {found.reason}{but}"
         case Status.SUSPENDED:
-            return f"goes on; it was SUSPENDED{but}"
+            return f"{'is DRAINING again' if drains else 'goes on'}; it was SUSPENDED{but}"
         case Status.FINISHED | Status.CANCELED:
             was = "was" if found.status is Status.CANCELED else "has"
             raise SettingsError(
