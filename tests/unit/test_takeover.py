@@ -18,6 +18,10 @@ from understudy.protocol.gate import State
 from understudy.protocol.messages import Granted, Message, StaleSnapshot, Started, Starting
 
 
+def declared(name: str) -> Any:
+    return SimpleNamespace(name=name, error=None, told=False)
+
+
 class Parts:
     """A takeover whose parts note what is asked of them, in order."""
 
@@ -42,7 +46,9 @@ class Parts:
             "recovery": SimpleNamespace(watch=self.note("watch")),
             "first_commit": SimpleNamespace(report=lambda _: self.ended.set()),
         }
-        self.takeover = Takeover(**parts, stale_snapshot=self.stale, send=self.send, executors=executors)
+        self.takeover = Takeover(
+            **parts, stale_snapshot=self.stale, send=self.send, end=self.note("end"), executors=executors
+        )
 
     def note(self, what: str) -> Any:
         return lambda *_: self.done.append(what)
@@ -64,7 +70,7 @@ class Parts:
 
 def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -> None:
     parts = Parts()
-    queries: list[Any] = ["a", "b"]
+    queries = [declared("a"), declared("b")]
     assert [parts.takeover.awaits(query) for query in queries] == [True, True]
     parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
@@ -73,7 +79,7 @@ def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -
 
 def test_a_grant_starts_nothing_where_a_thread_may_hold_what_is_a_rehearsals() -> None:
     parts = Parts()
-    parts.takeover.awaits("a")  # type: ignore[arg-type]
+    parts.takeover.awaits(declared("a"))
     parts.handed_over.called = True
     writer = threading.Thread(target=parts.handed_over.suspects, args=("job.py:7",))
     writer.start()
@@ -105,7 +111,7 @@ def test_a_driver_that_leads_or_led_lets_no_query_wait_for_a_grant(standing: Sta
 
 def test_a_second_grant_claims_again_and_starts_nothing_twice() -> None:
     parts = Parts()
-    parts.takeover.awaits("a")  # type: ignore[arg-type]
+    parts.takeover.awaits(declared("a"))
     parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
     parts.done.clear()
