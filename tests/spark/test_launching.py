@@ -47,7 +47,7 @@ surroundings = {
     "recursion": sys.getrecursionlimit(),
 }
 import beside
-import shipped  # of --py-files, before there is a session
+import iniconfig, shipped  # of --py-files, before there is a session; the first is installed as well
 from zipped import inside
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
@@ -64,8 +64,8 @@ def main():
         "argv": sys.argv, "file": __file__, "path": sys.path[0], "cwd": os.getcwd(), "arguments": vars(parser.parse_args()),
         "settings": {key: spark.conf.get(key, None) for key in map("spark.test.{}".format, "abcd")},
         "sql": spark.conf.get("spark.sql.test.e"), "app": spark.sparkContext.appName, "progress": spark.sparkContext.getConf().get("spark.ui.showConsoleProgress", "false"), "master": spark.sparkContext.master,
-        "modules": [beside.VALUE, shipped.VALUE, inside.VALUE],
-        "workers": sorted(set(spark.range(4).rdd.map(lambda row: __import__("shipped").VALUE).collect())),
+        "modules": [beside.VALUE, shipped.VALUE, inside.VALUE, iniconfig.VALUE],
+        "workers": sorted(set(spark.range(4).rdd.map(lambda row: [__import__(name).VALUE for name in ("shipped", "iniconfig")]).map(tuple).collect())),
         "files": Path(SparkFiles.get("table.txt")).read_text(),
     }
     Path(os.environ["TOLD"]).write_text(json.dumps(told))
@@ -96,6 +96,7 @@ def laid_out(home: Path, modules: Sequence[str], in_file: str = "") -> list[str]
     (home / "lib").mkdir(parents=True)
     (home / "beside.py").write_text("VALUE = 'beside'\n")
     (home / "lib" / "shipped.py").write_text("VALUE = 'shipped'\n")
+    (home / "lib" / "iniconfig.py").write_text("VALUE = 'ours'\n")
     (home / "lib" / "zipped").mkdir()
     (home / "lib" / "zipped" / "__init__.py").touch()
     (home / "lib" / "zipped" / "inside.py").write_text("VALUE = 'inside'\n")
@@ -125,8 +126,8 @@ def in_the_background() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("modules", "in_file"),
     [
-        (("--py-files", "lib/shipped.py,lib/zipped.zip"), ""),
-        ((), "spark.submit.pyFiles file:{home}/lib/shipped.py,lib/*.zip\n"),
+        (("--py-files", "lib/shipped.py,lib/iniconfig.py,lib/zipped.zip"), ""),
+        ((), "spark.submit.pyFiles file:{home}/lib/shipped.py,lib/iniconfig.py,lib/*.zip\n"),
     ],
 )
 def test_a_script_finds_what_it_finds_under_spark_submit(
@@ -160,6 +161,7 @@ def test_a_script_finds_what_it_finds_under_spark_submit(
     del told["submit"]["environment"]
     assert told["understudy"] == told["submit"]
     assert told["submit"]["app"] == "job.py"
+    assert told["submit"]["workers"] == [["shipped", "ours"]]
     assert theirs["FROM_SPARK_ENV"] == "so it is"
     assert theirs["PYTHONHASHSEED"] == "0"
     assert told["submit"]["settings"] == {

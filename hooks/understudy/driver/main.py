@@ -53,7 +53,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
     replace_gateway(patches, spec, alive, driver.fence_check, attached)
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
-    make_importable(spec.submit, os.environ)
+    make_importable(spec.submit, os.environ, Path(spec.scratch))
     if master := started_with(spec.submit, os.environ, "--master", "spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(driver,), name="supervisor", daemon=True).start()
