@@ -24,7 +24,7 @@ DELTA = ROOT / "build" / "connectors" / "python"
 _HEAD = """# What understudy replaces in PySpark
 
 A script stays as it is, so understudy replaces methods of PySpark, of Delta Lake's Python API and of Python before the script's
-first line. Each replacement calls the stock method in the end, except where it refuses Spark Connect. A script that `python` or
+first line. Each replacement calls the stock method in the end, except where it refuses. A script that `python` or
 `spark-submit` runs meets none of them.
 
 Every replacement is declared in `hooks/understudy/driver/spark_patches/targets.py` and installed by one registry, which refuses to

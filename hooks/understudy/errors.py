@@ -14,7 +14,7 @@
     │   ├── CheckpointLost               a checkpoint or sink is gone, or was restored from a copy
     │   └── CheckpointDrained            a query was drained, and its checkpoint is not gone on from
     ├── IdentityConflict        (exit 5) another job id, another cluster's claim, another lock kind
-    ├── ScriptProblem           (exit 6) the script is missing, or never starts a query
+    ├── ScriptProblem           (exit 6) the script is missing, never starts a query, or uses Spark where no gate is
     ├── JobFailed               (exit 1) the job used up its restarts
     ├── JobNotBegun             (exit 9) no replica has ever led this job
     ├── JobSuspended            (exit 1) the job is SUSPENDED: no replica may lead it

@@ -3,7 +3,8 @@
 The interpreter ends in this order: the main thread; every other thread that is no daemon; exit handlers (``atexit``), the last
 registered one first. ``Ended`` is sent by the handler that was registered before the script's first line, so it is the last to
 run: by then nothing of the script's is left but daemon threads. A script that calls ``os._exit`` chooses to skip all that, and
-``Ended`` is sent from there.
+``Ended`` is sent from there. One that would replace the process by another
+program (``os.exec…``) is refused: that program would write without gate and fence, under the number of a driver that is believed to wait.
 
 *Not* guaranteed: that the process ends. A thread or an exit handler that hangs keeps it, as it keeps plain Python; the
 supervisor is told what it waits for.
@@ -32,7 +33,7 @@ from understudy.driver.java import java_class
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.query_registry import QueryRegistry, failed_last
 from understudy.driver.spark_patches.registry import PatchRegistry
-from understudy.errors import LeadershipLost, UnderstudyError
+from understudy.errors import LeadershipLost, ScriptProblem, UnderstudyError
 from understudy.processes import is_exiting
 from understudy.protocol.messages import Advice, Ended, Message, StillRunning
 
@@ -87,6 +88,7 @@ class Ending:
         self._gateways: list[Any] = []
         self._outcome = Outcome(1, "the driver failed before the script's end")
         self._raised_in_thread: BaseException | None = None
+        self._refused_in_child: UnderstudyError | None = None
         self._lock = threading.Lock()
         self._exiting = False
         self._sent = threading.Event()
@@ -98,6 +100,8 @@ class Ending:
         atexit.register(self._send_ended)
         self._patches.replace("os:_exit", self._exit_in_place_of)
         self._patches.replace("threading:excepthook", self._hook_in_place_of)
+        for target in ("os:execv", "os:execve"):  # all the others of os call these
+            self._patches.replace(target, self._exec_in_place_of)
 
     def watch(
         self, registry: QueryRegistry, gate_client: GateClient, fence: FenceClient, checkpoints: CheckpointReporter
@@ -119,6 +123,10 @@ class Ending:
         self._outcome = outcome = Outcome.of(error)
         self._send_ended()
         self._exit_now(outcome.code)
+
+    def refused_in_child(self, error: UnderstudyError) -> None:
+        """A process of the script met ``error``: what it was to do is missing, however the script takes its end."""
+        self._refused_in_child = error
 
     def _start_helper(self) -> None:
         if self._helper is None:
@@ -155,7 +163,7 @@ class Ending:
         outcome = self._judged()
         if not outcome.fatal and self._watched is not None:
             # however the script took it, also one that swallowed it and ended with 0: its rows are missing, and would be again
-            refused = self._watched.fence.refusal()
+            refused = self._watched.fence.refusal() or self._refused_in_child
             outcome = outcome if refused is None else Outcome.of(refused)
         if self._watched is not None:
             self._watched.checkpoints.report()
@@ -209,6 +217,19 @@ class Ending:
             stock(status)
 
         return _exit
+
+    def _exec_in_place_of(self, stock: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        def execute(path: Any, *rest: Any, **named: Any) -> NoReturn:
+            if os.getpid() == self._pid:
+                what = f"the script would replace its process by {path!s}, which no gate holds and no fence stops"
+                remedy = (
+                    "If it starts itself again for an environment variable, set that where understudy run is started;"
+                    " start another program by subprocess"
+                )
+                self.end_with(ScriptProblem(what, where=f"os.{stock.__name__}", remedy=remedy))
+            stock(path, *rest, **named)
+
+        return execute
 
     def _hook_in_place_of(
         self, stock: Callable[[threading.ExceptHookArgs], Any]

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from understudy.clock import Instant, instant
 from understudy.driver import workers
+from understudy.driver.children import PORT_VARIABLE, as_without_jvm, names_a_jvm
 from understudy.driver.fence_check import fence_class
 from understudy.driver.java import java_class
 from understudy.driver.spare_workers import SpareWorkers
@@ -76,7 +77,8 @@ def launched(spec: DriverSpec, outputs: list[StartupOutput], launch: Callable[[]
     os.environ["PYSPARK_SUBMIT_ARGS"] = submit_arguments(spec, given or "")
     outputs.clear()
     try:
-        gateway = launch()
+        with as_without_jvm(os.environ):
+            gateway = launch()
     except PySparkRuntimeError as error:
         raise _not_started(outputs, error) from error
     finally:
@@ -94,10 +96,10 @@ def refuse_other_jvms() -> None:
             raise refuse_connect(variable)
     if os.environ.get("SPARK_API_MODE", "").lower() == "connect":
         raise refuse_connect("SPARK_API_MODE")
-    if os.environ.get("PYSPARK_GATEWAY_PORT"):
+    if names_a_jvm(os.environ):
         raise EnvironmentProblem(
             "a JVM is there already, which was started without the fence",
-            where="PYSPARK_GATEWAY_PORT",
+            where=PORT_VARIABLE,
             remedy="Do not start understudy by spark-submit: it starts Spark itself",
         )
 

@@ -18,6 +18,7 @@ from understudy.clock import instant
 from understudy.driver import uncaught
 from understudy.driver.assembly import assemble
 from understudy.driver.channel import Channel
+from understudy.driver.children import Children
 from understudy.driver.driver_leadership import DriverLeadership
 from understudy.driver.ending import LOST, Ending, Outcome
 from understudy.driver.py_files import make_importable
@@ -53,6 +54,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
     replace_gateway(patches, spec, alive, driver.fence_check, attached)
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
+    Children(ending.refused_in_child, channel.send).listen(os.environ)
     make_importable(spec.submit, os.environ, Path(spec.scratch))
     if master := started_with(spec.submit, os.environ, "--master", "spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does

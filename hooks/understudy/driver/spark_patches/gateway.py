@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.driver import workers
+from understudy.driver.children import only_in
 from understudy.driver.fence_check import FenceCheck
 from understudy.driver.java import java_class
 from understudy.driver.jvm import (
@@ -40,10 +41,12 @@ def replace_gateway(
     refuse_other_jvms()
     workers.name_python(spec.submit, os.environ)
     spares = SpareWorkers(alive)
+    driver = os.getpid()
     outputs: list[StartupOutput] = []  # of the last start
 
     def launches(stock: Callable[..., Any]) -> Callable[..., Any]:
         def launch(conf: Any = None, popen_kwargs: Any = None) -> Any:
+            only_in(driver)
             gateway = launched(spec, outputs, lambda: stock(conf, popen_kwargs))
             attach(gateway, spec)
             log_as_configured(gateway.jvm)

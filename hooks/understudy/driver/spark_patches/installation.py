@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from understudy.driver.assembly import Driver
+from understudy.driver.children import only_in
 from understudy.driver.pending_query import analyse, declare
 from understudy.driver.spark_patches import (
     accumulators,
@@ -23,7 +26,11 @@ from understudy.protocol.driver_spec import DriverSpec
 
 
 def install(patches: PatchRegistry, driver: Driver, spec: DriverSpec) -> None:
+    ours = os.getpid()
+    only_here = driver.fence_check.refusing(lambda: only_in(ours))
+
     def begin(writer: DataStreamWriter, path: str | None, table: str | None) -> StreamingQuery:
+        only_here()  # a forked child never hears of the grant
         driver.gate_client.rehearsed.refuse("the start of a query")
         session = writer._spark  # noqa: SLF001
         driver.fence_check.session(session)  # now: a query keeps the settings of its start

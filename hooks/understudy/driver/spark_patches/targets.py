@@ -1,6 +1,7 @@
 """Every attribute that understudy replaces, and why. docs/spark-patches.md is generated from this table.
 
-Each replacement calls the stock attribute in the end, but for the two that refuse Spark Connect. A script that plain ``python``
+Each replacement calls the stock attribute in the end, but for those that refuse: Spark Connect, and another program in the driver's
+process. A script that plain ``python``
 or ``spark-submit`` runs never loads this package.
 """
 
@@ -221,6 +222,15 @@ _PYTHON = (
         "Python",
     ),
     Patch("os:_exit", "Tells the supervisor how the script ended before the process is gone.", "Python", compiled=True),
+    *(
+        Patch(
+            f"os:{name}",
+            "Refuses that the script replaces its process by another program, which would run without gate and fence.",
+            "Python",
+            compiled=True,
+        )
+        for name in ("execv", "execve")
+    ),
     Patch(
         "threading:excepthook",
         "Remembers an error of understudy's that ended a thread of the script: the script did not end well.",
