@@ -94,7 +94,7 @@ def test_every_question_of_a_query_and_of_the_list_of_them_waits_and_is_answered
             "explain": "NoneType",
             "awaitTermination": "bool",
             "processAllAvailable": "NoneType",
-            "get": "StreamingQuery",
+            "get": "StandIn",
             "awaitAnyTermination": "bool",
         }
         for name, kind in said.items():

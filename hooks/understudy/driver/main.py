@@ -55,7 +55,7 @@ def run(spec: DriverSpec, channel: Channel, alive: int, ending: Ending, patches:
     install(patches, driver, spec)
     leadership.install(DriverLeadership(driver.gate_client))
     Children(ending.refused_in_child, channel.send).listen(os.environ)
-    make_importable(spec.submit, os.environ, Path(spec.scratch))
+    make_importable(spec.submit, os.environ)
     if master := started_with(spec.submit, os.environ, "--master", "spark.master"):
         os.environ["MASTER"] = master  # as spark-submit does
     threading.Thread(target=channel.listen, args=(driver,), name="supervisor", daemon=True).start()

@@ -22,6 +22,7 @@ final class LocalCheckpointFiles implements CheckpointFiles {
   public CancellableFSDataOutputStream create(WriteTicket ticket, Path target, boolean overwrite)
       throws IOException {
     java.nio.file.Path local = LocalFiles.local(files, target);
+    LocalFiles.mkdirs(local.getParent());
     return new LocalStream(ticket, local, ticket.temporary(local), overwrite);
   }
 
