@@ -83,6 +83,8 @@ def test_two_jvms_and_many_threads_racing_for_one_entry_leave_one_winner(one: Dr
     # the same (token, holder) for both, so that nothing but the exclusive create stands between them
     with driver(tmp_path / "other", holder=one.holder) as other:
         other.gate.write(OPEN, token(5, 1))
+        for each in (one, other):
+            each.claim(tmp_path)  # which takes away what the other has not published
         for batch in range(20):
             file = tmp_path / "offsets" / str(batch)
             streams = [each.open(file) for each in (one, other) for _ in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -158,8 +159,7 @@ def test_a_claim_lost_between_open_and_close_is_noticed_however_many_followed(on
 
 def test_a_root_that_was_wiped_is_claimed_again(one: Driver, tmp_path: Path) -> None:
     one.write(tmp_path / "offsets" / "0")
-    for each in (tmp_path / "_understudy").iterdir():
-        each.unlink()
+    shutil.rmtree(tmp_path / "_understudy")
     one.write(tmp_path / "offsets" / "1")
     assert standing(tmp_path)["holder"] == one.holder
 
