@@ -81,7 +81,7 @@ def freeze_in_flight(
         at = time.time()
         freeze(victim)
         still = observer.in_flight(checkpoint) == batch and observer.had_input(checkpoint, batch)
-        still = still and _writes_state(checkpoint, batch)
+        still = still and writes_state(checkpoint, batch)
         if still and procs.user_code_running(victim.jvm) == 0 and not procs.holds_lock(database):
             return victim, at, batch
         thaw(victim)  # a few milliseconds: no renewal is missed
@@ -94,15 +94,19 @@ def _next_in_flight(checkpoint: Path, within_s: float) -> int | None:
     batch = observer.last_entry(checkpoint / "offsets") + 1
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
-        if _writes_state(checkpoint, batch):
+        if writes_state(checkpoint, batch):
             return batch
         time.sleep(0.002)
     return None
 
 
-def _writes_state(checkpoint: Path, batch: int) -> bool:
-    """Whether a delta of the state after ``batch`` is being written: under a hidden name, until it is whole."""
-    return any(checkpoint.glob(f"state/*/*/.{batch + 1}.delta.*"))
+def writes_state(checkpoint: Path, batch: int) -> bool:
+    """Whether a delta of the state after ``batch`` is being written: under a hidden name, until it is whole.
+
+    Beside it by Spark itself, and by the fence where the next claim deletes it.
+    """
+    places = ("state/*/*", "_understudy/staging-*")
+    return any(path for place in places for path in checkpoint.glob(f"{place}/.{batch + 1}.delta.*"))
 
 
 def thaw(victim: procs.ReplicaProcesses) -> None:

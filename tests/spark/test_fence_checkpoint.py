@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from testkit import kills
 from tests.doubles.pages import OPEN, STANDBY, later, token
 from tests.spark.fence_env import EXISTS, LOST, Driver, driver, refusal, seize
 from understudy.clock import instant
@@ -143,9 +144,9 @@ def test_a_file_that_a_successors_claim_has_taken_away_is_not_published(
     out.write(bytearray(b"stale"))
     out.flush()
     (written,) = (tmp_path / "_understudy").glob("staging-*/.1.delta.*.tmp")
+    assert kills.writes_state(tmp_path, 0), "what the demo looks for before it freezes a leader"
     written.unlink()
     if overwrite:
-        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"the new leader's")
     with pytest.raises(Py4JJavaError):
         out.close()
