@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,21 @@ from kubernetes.aio import client
 from understudy.documents.api_server import ApiServer, _MountedToken
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def kubeconfig(directory: Path, address: str) -> Path:
+    """A file with one context, ``test``, for the API server at ``address``; its namespace is ``jobs``."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "jobs"}}],
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+    }
+    path = directory / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
 
 
 @asynccontextmanager

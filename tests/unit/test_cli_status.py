@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from tests.doubles.epochs import nothing_granted
-from tests.unit.answering import serving
+from tests.unit.answering import kubeconfig, serving
 from understudy.documents.filesystem import FilesystemDocumentStore
 from understudy.documents.model import DocumentStore
 from understudy.ha.generation import Generation
@@ -178,16 +178,7 @@ def in_kubernetes(tmp_path: Path, handler: Handler | None, *words: str) -> Said:
 
 
 async def _with_kubeconfig(tmp_path: Path, address: str, words: tuple[str, ...]) -> Said:
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "test",
-        "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "jobs"}}],
-        "clusters": [{"name": "c", "cluster": {"server": address}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps(config))
+    path = kubeconfig(tmp_path, address)
     return await understudy(words[0], "--context", "test", *words[1:], KUBECONFIG=str(path))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 from tests.doubles.epochs import nothing_granted
 from tests.doubles.memory import MemoryDocumentStore, MemoryServer
-from tests.unit.answering import serving
+from tests.unit.answering import kubeconfig, serving
 from understudy.cli.main import app
 from understudy.documents.kubernetes import ConfigMapShape, LeaseShape
 from understudy.documents.model import Content, LeaderRecord
@@ -79,15 +78,7 @@ class Cluster:
             self.keep("configmaps", name, {"data": dict(document.entries)})
         self.keep(f"{self.kind}s", NAMES.lock, SHAPES[self.kind].patch(HELD))
         async with serving(self.answer) as address:
-            kubeconfig = {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "test",
-                "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": "jobs"}}],
-                "clusters": [{"name": "c", "cluster": {"server": address}}],
-                "users": [{"name": "u", "user": {"token": "t"}}],
-            }
-            (path / "kubeconfig").write_text(json.dumps(kubeconfig))
+            kubeconfig(path, address)
             return await asyncio.to_thread(CliRunner().invoke, app, [*words, "--context", "test"])
 
 

@@ -106,9 +106,8 @@ class JobOf:
         if found.known is not None and not found.known.never_led:
             return found
         led = await replicas.begun()
-        found = await cls.named(
-            stores, replicas, name
-        )  # once more: the first leader writes it before its replica says so
+        # once more: the first leader writes it before its replica says so
+        found = await cls.named(stores, replicas, name)
         never_led = found.known is not None and found.known.never_led
         if led and never_led:
             raise DocumentEmptied("the record of the job that was led is gone", where=found.jobs.name, remedy=RESTORE)

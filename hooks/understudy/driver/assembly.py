@@ -97,7 +97,7 @@ def connect(
     """The parts around a gate, a check of sessions and rehearsals. ``gate`` is the path of the gate's page."""
     parts = _around_queries(gate, gate_client, fence_check, send)
     fence, registry = parts.fence, parts.registry
-    gate_client.starts = QueriesFirst(gate_client, registry, parts.launcher.settings)
+    gate_client.starts = QueriesFirst(registry, parts.launcher.settings)
     takeover = Takeover(
         gate_client=gate_client,
         rehearsals=rehearsals,

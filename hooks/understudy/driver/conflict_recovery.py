@@ -77,19 +77,16 @@ class ConflictRecovery:
             self.launcher.start_one(query)
             return query.query is not failed
 
-    def recover_ended(self) -> None:
-        """Restart every query that has ended on a log conflict, and wait for restarts that are under way."""
-        for each in self.registry.queries():
-            if (query := each.query) is not None and not query.isActive:
-                self.recover(each, query)
+    def recover_ended(self) -> bool:
+        """Restart every query that has ended on a log conflict, and wait for restarts that are under way. Whether all of them run again."""
+        # Each is read once: another thread that recovers it puts a new query in its place at any moment.
+        ended = [(each, query) for each in self.registry.queries() if (query := each.query) and _met_a_conflict(query)]
+        run_again = [self.recover(each, query) for each, query in ended]
+        return all(run_again)
 
     def recover_any(self, error: BaseException) -> bool:
         """Whether ``error`` is a log conflict, and every query that ended on one runs again. Some may run again already."""
-        if not is_log_conflict(error):
-            return False
-        # Each is read once: another thread that recovers it puts a new query in its place at any moment.
-        ended = [(each, query) for each in self.registry.queries() if (query := each.query) and _met_a_conflict(query)]
-        return all(self.recover(each, query) for each, query in ended)
+        return is_log_conflict(error) and self.recover_ended()
 
     def watch(self, queries: list[PendingQuery]) -> None:
         """Recover each query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""

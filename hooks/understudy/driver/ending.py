@@ -3,8 +3,8 @@
 The interpreter ends in this order: the main thread; every other thread that is no daemon; exit handlers (``atexit``), the last
 registered one first. ``Ended`` is sent by the handler that was registered before the script's first line, so it is the last to
 run: by then nothing of the script's is left but daemon threads. A script that calls ``os._exit`` chooses to skip all that, and
-``Ended`` is sent from there. One that would replace the process by another
-program (``os.exec…``) is refused: that program would write without gate and fence, under the number of a driver that is believed to wait.
+``Ended`` is sent from there. One that would replace the process by another program (``os.exec…``) is refused: that program would
+write without gate and fence, under the number of a driver that is believed to wait.
 
 *Not* guaranteed: that the process ends. A thread or an exit handler that hangs keeps it, as it keeps plain Python; the
 supervisor is told what it waits for.

@@ -18,6 +18,8 @@ from understudy.errors import ScriptProblem
 
 #: Seconds between two looks at a query that is started again.
 _LOOK = 0.1
+#: Seconds between two looks at the gate while a query starts.
+_REGISTERED = 0.5
 
 
 class QueryRegistry:
@@ -79,8 +81,7 @@ class QueryRegistry:
                     where=f"query {query.name}",
                     remedy="Ask for it in onQueryProgress, or in a thread that the listener does not wait for",
                 )
-            while not query.registered.wait(0.5):
-                self._gate_client.pass_through()
+            self.wait_until_registered(query)
         if query.query is None:
             assert query.error is not None
             query.told = True
@@ -88,6 +89,11 @@ class QueryRegistry:
         while self.drains and not query.query.isActive and not self.in_callback:
             time.sleep(_LOOK)
         return query.query
+
+    def wait_until_registered(self, query: PendingQuery) -> None:
+        """Wait until Spark knows the query, or its start has failed. Raises ``LeadershipLost``."""
+        while not query.registered.wait(_REGISTERED):
+            self._gate_client.pass_through()
 
     def wait_until_started(self) -> None:
         """Wait for the grant, and until every pending query has started; in a listener's onQueryStarted, for the grant alone."""
@@ -120,13 +126,8 @@ class QueryRegistry:
 
     def stand_in(self, running: StreamingQuery) -> StreamingQuery:
         """What the script has got for a query of Spark's when it started it; the query itself where that was not the script."""
-        if not self.queries():
-            return running
-        run = running.runId
-        for each in self.queries():
-            if each.stand_in is not None and each.query is not None and each.query.runId == run:
-                return each.stand_in
-        return running
+        known = (each for each in self.queries() if each.query is not None and each.query.runId == running.runId)
+        return next((each.stand_in for each in known if each.stand_in is not None), running)
 
     def context_stops(self) -> None:
         """The script stops its Spark context: what runs now does not count as failed by that."""

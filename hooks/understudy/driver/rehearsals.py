@@ -158,15 +158,12 @@ class Rehearsals:
                 self._running = {}
             self._endings = [thread for thread in self._endings if thread.is_alive()]
         self._warm_up.pause(seconds)
-        if running:
-            self._end(known, lambda rehearsal: rehearsal.close())
-        else:
-            self._end(known, lambda rehearsal: rehearsal.sitOut(), over=False)
+        self._end(known, lambda rehearsal: rehearsal.close() if running else rehearsal.sitOut())
 
-    def _end(self, rehearsals: list[Any], way: Callable[[Any], None], *, over: bool = True) -> None:
+    def _end(self, rehearsals: list[Any], way: Callable[[Any], None]) -> None:
         def end(rehearsal: Any) -> None:
             way(rehearsal)
-            if over and self.functions:
+            if self.functions:
                 rehearsal.letGo()
 
         for rehearsal in rehearsals:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.driver.gate_client import GateClient
 from understudy.driver.query_registry import QueryRegistry
 from understudy.driver.session_snapshot import SettingsInForce
-
-#: Seconds between two looks at the gate while a query starts.
-_LOOK = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -20,7 +16,6 @@ class QueriesFirst:
     *Not* guaranteed: the same for a query that is started again later, after a conflict with the previous leader's last write.
     """
 
-    gate_client: GateClient
     registry: QueryRegistry
     settings: SettingsInForce
     _over: bool = field(default=False, init=False)
@@ -35,8 +30,7 @@ class QueriesFirst:
             return
         sessions: dict[int, Any] = {}
         for query in self.registry.queries():
-            while not query.registered.wait(_LOOK):
-                self.gate_client.pass_through()
+            self.registry.wait_until_registered(query)
             sessions[id(query.session)] = query.session
         for session in sessions.values():
             with self.settings.of_script(session):  # which puts them back where a start has been over for a moment only

@@ -1,8 +1,7 @@
 """Every attribute that understudy replaces, and why. docs/spark-patches.md is generated from this table.
 
 Each replacement calls the stock attribute in the end, but for those that refuse: Spark Connect, and another program in the driver's
-process. A script that plain ``python``
-or ``spark-submit`` runs never loads this package.
+process. A script that plain ``python`` or ``spark-submit`` runs never loads this package.
 """
 
 from __future__ import annotations

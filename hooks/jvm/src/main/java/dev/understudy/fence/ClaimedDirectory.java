@@ -100,6 +100,11 @@ final class ClaimedDirectory {
     return remote;
   }
 
+  /** Whether its claim deletes what another JVM has in {@link Staging}. */
+  boolean stages() {
+    return claimable() && !remote;
+  }
+
   /** From now on a hold of batches lets this one begin: it drains the query. */
   void drainWith(long batch) {
     drainedBy = batch;

@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.UUID;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
@@ -23,7 +24,9 @@ final class LocalCheckpointFiles implements CheckpointFiles {
       throws IOException {
     java.nio.file.Path local = LocalFiles.local(files, target);
     LocalFiles.mkdirs(local.getParent());
-    return new LocalStream(ticket, local, ticket.temporary(local), overwrite);
+    String name = "." + local.getFileName() + "." + UUID.randomUUID() + ".tmp";
+    java.nio.file.Path temporary = ticket.unpublished(local.getParent()).resolve(name);
+    return new LocalStream(ticket, local, temporary, overwrite);
   }
 
   @Override

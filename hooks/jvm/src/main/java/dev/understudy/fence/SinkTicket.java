@@ -67,7 +67,7 @@ record SinkTicket(FenceSession session, ClaimedDirectory root, String path) {
    * outside of the claimed directory, where it was.
    */
   Path takenAway(FileSystem files, Path doomed) {
-    if (session == null || root.remote() || !root.claimable()) {
+    if (session == null || !root.stages()) {
       return doomed;
     }
     return Sneaky.call(() -> Staging.take(root.key, files, doomed));

@@ -32,9 +32,9 @@ final class Staging {
     return new org.apache.hadoop.fs.Path(sink, Claim.DIRECTORY + "/" + OURS);
   }
 
-  /** A name for a file that is published below {@code root}, a claimed directory on this disk. */
-  static Path temporary(String root, Path target) {
-    return directory(root).resolve("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
+  /** The same of {@code root}, a claimed directory on this disk. */
+  static Path directory(String root) {
+    return Path.of(root, Claim.DIRECTORY, OURS);
   }
 
   /** Moves what lies below {@code root}, by one system call, and returns where it is then. */
@@ -48,10 +48,6 @@ final class Staging {
     Files.createDirectories(to.getParent());
     Files.move(from, to, StandardCopyOption.ATOMIC_MOVE);
     return new org.apache.hadoop.fs.Path(doomed.toUri().getScheme(), null, to.toString());
-  }
-
-  private static Path directory(String root) {
-    return Path.of(root, Claim.DIRECTORY, OURS);
   }
 
   static void deleteOthers(Path sink) throws IOException {

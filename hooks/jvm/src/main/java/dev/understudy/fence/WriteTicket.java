@@ -1,7 +1,6 @@
 package dev.understudy.fence;
 
 import java.io.IOException;
-import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -65,14 +64,12 @@ record WriteTicket(
   }
 
   /**
-   * Where a file on a local disk is written until it is published: where the next claim deletes it.
-   * An executor's lies beside it, as a driver that claims a directory again must not delete its own
-   * executors' files.
+   * The directory in which a file on a local disk lies until it is published {@code beside}: where
+   * the next claim deletes it. An executor's lies there, as a driver that claims a directory again
+   * must not delete its own executors' files.
    */
-  java.nio.file.Path temporary(java.nio.file.Path target) {
-    return session != null && root.claimable() && !root.remote()
-        ? Staging.temporary(root.key, target)
-        : target.resolveSibling("." + target.getFileName() + "." + UUID.randomUUID() + ".tmp");
+  java.nio.file.Path unpublished(java.nio.file.Path beside) {
+    return session != null && root.stages() ? Staging.directory(root.key) : beside;
   }
 
   void beforePublish() throws IOException {
