@@ -169,9 +169,8 @@ class DeployDriver(mocks.MockMonitor):
             _MANAGER, f"pulumi-{hashlib.sha256(urn.encode()).hexdigest()[:8]}"
         )
         options = ["--server-side", "--field-manager", manager, "--filename", "-"]
-        if (
-            before is not None and live is not None
-        ):  # what is ignored stays; what is made, or made again, is as declared
+        if before is not None and live is not None:
+            # what is ignored stays; what is made, or made again, is as declared
             ignored = declared.keys() - compared.keys()
             declared = {**compared, **{key: value for key, value in live.items() if key in ignored}}
         if before is None or not contains(live, compared):
