@@ -58,6 +58,7 @@ def keys(files: list[Path]) -> Counter[str]:
     return Counter(key for file in files for key in parquet.read_table(file)["k"].to_pylist())
 
 
+@pytest.mark.spark43
 def test_partitions_of_state_share_tasks_and_keep_what_they_know(tmp_path: Path) -> None:
     checkpoints = tmp_path / "checkpoints"
     submit = ("--conf", f"spark.sql.shuffle.partitions={PARTITIONS}")
