@@ -24,10 +24,16 @@ QUERIES = {
     "asked": f"{ONCE}.coalesce(12)",
     "pairs": "rows.join(spark.readStream.schema('t2 timestamp, k string, w int').csv('in'), 'k')",
     "counts": "rows.groupBy('k').count().writeStream.outputMode('update')",
+    "thrown": (
+        "rows.withWatermark('t', '1 second').groupBy(F.window('t', '1 minute').alias('w'), 'k').count()"
+        ".groupBy(F.window(F.window_time('w'), '1 hour')).count()"
+    ),
 }
+SINKS = {"thrown": "noop"}
 
 SCRIPT = HEADER + "".join(
-    f"({query}.writeStream.queryName('{name}').format('parquet').start('out/{name}'))\n"
+    f"({query}.writeStream.queryName('{name}').format('{SINKS.get(name, 'parquet')}')"
+    f".option('checkpointLocation', 'checkpoints/{name}').start('out/{name}'))\n"
     for name, query in QUERIES.items()
     if name != "counts"
 )
@@ -82,8 +88,8 @@ def test_partitions_of_state_share_tasks_and_keep_what_they_know(tmp_path: Path)
     for query in QUERIES:
         state = checkpoints / query / "state" / "0"
         assert {each.name for each in state.iterdir()} == {"_metadata", *map(str, range(PARTITIONS))}
-        stores = [each.parent for each in state.glob("*/**/1.delta")]
-        assert len(stores) == PARTITIONS * (4 if query == "pairs" else 1)
+        stores = [each.parent for each in state.parent.glob("*/*/**/1.delta")]
+        assert len(stores) == PARTITIONS * {"pairs": 4, "thrown": 2}.get(query, 1)
         assert all((store / "2.delta").exists() for store in stores)
 
 
