@@ -20,29 +20,31 @@ TASKS = 8
 
 ONCE = "rows.dropDuplicates(['k', 'v'])"
 QUERIES = {
-    "once": ONCE,
-    "asked": f"{ONCE}.coalesce(12)",
-    "pairs": "rows.join(spark.readStream.schema('t2 timestamp, k string, w int').csv('in'), 'k')",
-    "counts": "rows.groupBy('k').count().writeStream.outputMode('update')",
+    "once": f"{ONCE}.writeStream.format('parquet')",
+    "asked": f"{ONCE}.coalesce(12).writeStream.format('parquet')",
+    "pairs": (
+        "rows.join(spark.readStream.schema('t2 timestamp, k string, w int').csv('in'), 'k')"
+        ".writeStream.format('parquet')"
+    ),
+    "counts": "rows.groupBy('k').count().writeStream.outputMode('update').foreachBatch(keep)",
     "thrown": (
         "rows.withWatermark('t', '1 second').groupBy(F.window('t', '1 minute').alias('w'), 'k').count()"
-        ".groupBy(F.window(F.window_time('w'), '1 hour')).count()"
+        ".groupBy(F.window(F.window_time('w'), '1 hour')).count().writeStream.format('noop')"
     ),
 }
-SINKS = {"thrown": "noop"}
 
-SCRIPT = HEADER + "".join(
-    f"({query}.writeStream.queryName('{name}').format('{SINKS.get(name, 'parquet')}')"
-    f".option('checkpointLocation', 'checkpoints/{name}').start('out/{name}'))\n"
-    for name, query in QUERIES.items()
-    if name != "counts"
-)
-SCRIPT += f"""
+SCRIPT = (
+    HEADER
+    + """
 def keep(batch, number):
-    Path('trace').open('a').write(f'{{batch.rdd.getNumPartitions()}} {{batch.count()}}\\n')
-({QUERIES["counts"]}.queryName('counts').foreachBatch(keep).start())
-spark.streams.awaitAnyTermination()
+    Path('trace').open('a').write(f'{batch.rdd.getNumPartitions()} {batch.count()}\\n')
 """
+)
+SCRIPT += "".join(
+    f"{query}.queryName('{name}').option('checkpointLocation', 'checkpoints/{name}').start('out/{name}')\n"
+    for name, query in QUERIES.items()
+)
+SCRIPT += "spark.streams.awaitAnyTermination()\n"
 
 
 def feed(home: Path, name: str, keys: range) -> None:

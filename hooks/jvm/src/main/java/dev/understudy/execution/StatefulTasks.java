@@ -32,15 +32,10 @@ final class StatefulTasks extends Rule<SparkPlan> {
   @Override
   public SparkPlan apply(SparkPlan plan) {
     // Elsewhere the scheduler keeps a partition where its state is loaded.
-    if (!context.isLocal() || !keepsState(plan)) {
+    if (!context.isLocal() || !plan.exists(node -> node instanceof StateStoreWriter)) {
       return plan;
     }
     return ends(plan) ? below(plan) : stage(plan);
-  }
-
-  private static boolean keepsState(SparkPlan plan) {
-    return plan instanceof StateStoreWriter
-        || children(plan).stream().anyMatch(StatefulTasks::keepsState);
   }
 
   /** The plan with its first node as the last of a stage. */
@@ -51,11 +46,7 @@ final class StatefulTasks extends Rule<SparkPlan> {
   }
 
   private SparkPlan below(SparkPlan plan) {
-    List<SparkPlan> children = new ArrayList<>();
-    for (SparkPlan child : children(plan)) {
-      children.add(ends(plan) ? stage(child) : below(child));
-    }
-    return plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    return plan.mapChildren(child -> ends(plan) ? stage(child) : below(child));
   }
 
   /** Whether a node's child is the last of a stage. */
@@ -76,13 +67,9 @@ final class StatefulTasks extends Rule<SparkPlan> {
         most = Math.max(most, writer.getStateInfo().numPartitions());
       }
       if (!ends(node)) {
-        nodes.addAll(children(node));
+        nodes.addAll(CollectionConverters.asJava(node.children()));
       }
     }
     return most;
-  }
-
-  private static List<SparkPlan> children(SparkPlan plan) {
-    return CollectionConverters.asJava(plan.children());
   }
 }
