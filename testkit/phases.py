@@ -48,16 +48,17 @@ def phases_of(said: Iterable[Said], killed_at: float, until: float) -> dict[str,
     """
     after = sorted((each for each in said if killed_at <= each.at <= until + 5), key=lambda each: each.at)
     durations: dict[str, float | None] = dict.fromkeys(PHASES)
-    started = next((each for each in after if each.event == "started"), None)
-    if started is None:
+    # With many queries, the first commit comes before the last start.
+    won = [each for event in ("started", "claimed") for each in after if each.event == event]
+    if not won:
         return durations
-    own = [each for each in after if each.log == started.log]
+    own = [each for each in after if each.log == won[0].log]
     acquired = next((each.at for each in own if each.event == "acquired"), None)
     ends: dict[str, float | None] = {
-        "detected": None if acquired is None else _detected(after, started.log, acquired),
+        "detected": None if acquired is None else _detected(after, won[0].log, acquired),
         "acquired": acquired,
         "claimed": next((each.at for each in own if each.event == "claimed"), None),
-        "started": started.at,
+        "started": next((each.at for each in own if each.event == "started"), None),
         "first-commit": until,
     }
     at = killed_at

@@ -29,6 +29,7 @@ class Parts:
         self.done: list[str] = []
         self.standing = State.STANDBY
         self.queries: list[Any] = []
+        self.looks = threading.Event()  # for the first commit
         self.ended = threading.Event()
         self.stale = StaleSnapshotReporter(self.send)
         self.handed_over = HandedOver(restart=self.note("restart"))
@@ -43,8 +44,11 @@ class Parts:
             "registry": SimpleNamespace(add=self.queries.append, queries=lambda: list(self.queries)),
             "claims": SimpleNamespace(granted=self.note("granted"), reclaim=self.note("reclaim")),
             "launcher": SimpleNamespace(claim_and_start=self.start),
-            "recovery": SimpleNamespace(watch=self.note("watch")),
-            "first_commit": SimpleNamespace(report=lambda _: self.ended.set()),
+            "recovery": SimpleNamespace(
+                follow=lambda query: self.done.append(f"follow {query.name}"),
+                query_count=SimpleNamespace(changed=self.count),
+            ),
+            "first_commit": SimpleNamespace(report=lambda _: self.looks.set()),
         }
         self.takeover = Takeover(
             **parts, stale_snapshot=self.stale, send=self.send, end=self.note("end"), executors=executors
@@ -53,9 +57,16 @@ class Parts:
     def note(self, what: str) -> Any:
         return lambda *_: self.done.append(what)
 
-    def start(self, queries: list[Any], ready: Callable[[], None]) -> float:
+    def count(self) -> None:
+        self.done.append("count")
+        self.ended.set()
+
+    def start(self, queries: list[Any], ready: Callable[[], None], started: Callable[[Any], None]) -> float:
         ready()
-        self.done.append(f"start {len(queries)}")
+        assert self.looks.wait(10.0), "the first commit may come before the last query has begun"
+        for query in queries:
+            self.done.append(f"start {query.name}")
+            started(query)
         return 0.25
 
     def send(self, message: Message) -> None:
@@ -74,7 +85,8 @@ def test_a_grant_cancels_rehearsals_first_and_starts_every_query_that_waited() -
     assert [parts.takeover.awaits(query) for query in queries] == [True, True]
     parts.takeover.granted(Granted(1))
     assert parts.ended.wait(10.0)
-    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "let go", "start 2", "started 2 0.25", "watch"]
+    begun = ["start a", "follow a", "start b", "follow b"]
+    assert parts.done == ["granted", "cancel", "nudge", "starting 2", "let go", *begun, "started 2 0.25", "count"]
 
 
 def test_a_grant_starts_nothing_where_a_thread_may_hold_what_is_a_rehearsals() -> None:
@@ -141,13 +153,32 @@ class TestStaleSnapshot:
         reporter.report_stale(GONE)
         assert sent == [StaleSnapshot(f"a file or table is missing: RuntimeError: {GONE}")]
 
-    def test_is_not_reported_after_the_first_commit(self) -> None:
+    def test_is_not_reported_once_every_query_has_begun_and_one_has_committed(self) -> None:
         sent: list[Message] = []
         reporter = StaleSnapshotReporter(sent.append)
         reporter.takeover_begins(waited=True)
+        reporter.started()
         reporter.committed()
         reporter.report_stale(GONE)
         assert sent == []
+
+    @pytest.mark.parametrize("so_far", [StaleSnapshotReporter.started, StaleSnapshotReporter.committed])
+    def test_is_reported_of_a_start_after_the_first_commit_and_before_it(
+        self, so_far: Callable[[StaleSnapshotReporter], None]
+    ) -> None:
+        sent: list[Message] = []
+        reporter = StaleSnapshotReporter(sent.append)
+        reporter.takeover_begins(waited=True)
+        so_far(reporter)
+        reporter.report_stale(GONE)
+        assert len(sent) == 1
+
+    def test_is_not_reported_after_the_first_commit_of_a_script_without_queries_at_the_grant(self) -> None:
+        parts = Parts()
+        parts.takeover.granted(Granted(1))
+        parts.stale.committed()
+        parts.stale.report_stale(GONE)
+        assert "StaleSnapshot" not in parts.done
 
     def test_is_not_reported_of_a_script_that_waited_for_nothing(self) -> None:
         parts = Parts(waited=False)

@@ -88,11 +88,14 @@ class ConflictRecovery:
         """Whether ``error`` is a log conflict, and every query that ended on one runs again. Some may run again already."""
         return is_log_conflict(error) and self.recover_ended()
 
-    def watch(self, queries: list[PendingQuery]) -> None:
-        """Recover each query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""
+    def watch(self, query: PendingQuery) -> None:
+        """``follow`` it, and report that it runs."""
         self.query_count.changed()
-        for query in queries:
-            threading.Thread(target=self._watch_one, args=(query,), name="conflict-watch", daemon=True).start()
+        self.follow(query)
+
+    def follow(self, query: PendingQuery) -> None:
+        """Recover the query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""
+        threading.Thread(target=self._watch_one, args=(query,), name="conflict-watch", daemon=True).start()
 
     def _watch_one(self, pending: PendingQuery) -> None:
         while (query := pending.query) is not None:

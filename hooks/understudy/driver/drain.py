@@ -122,7 +122,7 @@ class Drain:
                     raise query.error or ScriptProblem(
                         "it does not start again", where=f"query {query.name}", remedy=_SEE_LOG
                     )
-            self.recovery.watch([query])
+            self.recovery.watch(query)
         while True:
             current = query.query
             runs = current is not None and current.isActive  # asked first: one that ends by itself commits before that

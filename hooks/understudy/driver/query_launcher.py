@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from understudy.driver.fence_client import FenceClient
+from py4j.protocol import Py4JError
+
+from understudy.driver.fence_client import FenceClient, key_of
 from understudy.driver.pending_query import PendingQuery
 from understudy.driver.root_claims import RootClaims
 from understudy.driver.roots_in_use import RootsInUse
@@ -26,10 +29,16 @@ class QueryLauncher:
     stale_snapshot: StaleSnapshotReporter
     settings: SettingsInForce = field(default_factory=SettingsInForce, init=False)
 
-    def claim_and_start(self, queries: list[PendingQuery], ready: Callable[[], None] = lambda: None) -> float:
+    def claim_and_start(
+        self,
+        queries: list[PendingQuery],
+        ready: Callable[[], None] = lambda: None,
+        started: Callable[[PendingQuery], None] = lambda _: None,
+    ) -> float:
         """Claim every root, then start every query; return once all starts have ended. The result: seconds that claims took.
 
-        ``ready`` returns when queries may start; it is called when the roots are claimed.
+        ``ready`` returns when queries may start; it is called when the roots are claimed. ``started`` is called with each query that
+        has started.
         """
         began = time.monotonic()
         try:
@@ -39,6 +48,8 @@ class QueryLauncher:
             self.claims.claim({root: sessions[root] for root in sorted(sessions)})
             for query in queries:
                 query.count_ungated(self.fence)
+            groups = start_order(queries)
+            pace = self._pace(groups)
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             self.stale_snapshot.report_stale(error)
             for query in queries:
@@ -48,12 +59,7 @@ class QueryLauncher:
             return time.monotonic() - began
         claimed = time.monotonic() - began
         ready()
-        starters = [
-            threading.Thread(target=self._start_in_order, args=(each,), daemon=True) for each in start_order(queries)
-        ]
-        for starter in starters:
-            starter.start()
-        for starter in starters:
+        for starter in self._begin_each(groups, pace, started):
             starter.join()
         return claimed
 
@@ -70,9 +76,49 @@ class QueryLauncher:
             query.registered.set()
             query.begun.set()
 
-    def _start_in_order(self, queries: list[PendingQuery]) -> None:
+    def _pace(self, groups: list[list[PendingQuery]]) -> Any:
+        """The JVM's ``StartPace``; ``None`` where all may begin at once.
+
+        A query whose batches do not end, or end unseen, would be waited for in vain.
+        """
+        if len(groups) < 2 or any(each.no_boundary for group in groups for each in group):
+            return None
+        return self.fence.start_pace() if len(groups) > self.fence.processors() else None
+
+    def _begin_each(
+        self, groups: list[list[PendingQuery]], pace: Any, started: Callable[[PendingQuery], None]
+    ) -> list[threading.Thread]:
+        """A thread per group, which begins in the group's turn."""
+        starters = []
+        for group in groups:
+            with suppress(Py4JError):  # of a JVM that is gone: each start will tell
+                if pace is not None:
+                    pace.awaitTurn()
+            starter = threading.Thread(target=self._start_in_order, args=(group, pace, started), daemon=True)
+            starter.start()
+            starters.append(starter)
+        with suppress(Py4JError):
+            if pace is not None:
+                pace.end()
+        return starters
+
+    def _start_in_order(self, queries: list[PendingQuery], pace: Any, started: Callable[[PendingQuery], None]) -> None:
         for query in queries:
             self.start_one(query)
+            if query.error is None:
+                started(query)
+        with suppress(Py4JError):
+            if pace is not None:
+                _tell(pace, queries)
+
+
+def _tell(pace: Any, queries: list[PendingQuery]) -> None:
+    """Of a group, whose queries exclude each other, the first to start is the one that runs."""
+    for query in queries:
+        if query.query is not None:
+            pace.begun(query.query._jsq, key_of(query.checkpoint))  # noqa: SLF001
+            return
+    pace.failed()
 
 
 def start_order(queries: Iterable[PendingQuery]) -> list[list[PendingQuery]]:

@@ -70,7 +70,7 @@ class QueryStarts:
         if first:
             self.send(Started(1, claimed, time.monotonic() - began))
             threading.Thread(target=self.first_commit.report, args=(began,), name="first-commit", daemon=True).start()
-        self.recovery.watch([query])
+        self.recovery.watch(query)
 
     def _advise(self, query: PendingQuery) -> None:
         with suppress(Exception):  # advice is worth no failure: the start reports what cannot be read here

@@ -1,7 +1,7 @@
 """The takeover: what a grant of leadership does to a driver that waited for it.
 
-Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, concurrently
-where their settings agree. Nothing is read from a root before its claim.
+Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, as many at a time as
+there are processors and their settings agree. Nothing is read from a root before its claim.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Takeover:
         if queries:
             threading.Thread(target=self._take_over, args=(queries,), name="takeover", daemon=True).start()
         else:
-            self._settled.set()
+            self._all_begun()
 
     def settled(self, within: float) -> bool:
         """Whether the queries that waited for the grant have started, or there were none; waits ``within`` seconds for it.
@@ -110,14 +110,19 @@ class Takeover:
     def _take_over(self, queries: list[PendingQuery]) -> None:
         began = time.monotonic()
         self.send(Starting(len(queries)))
-        claimed = self.launcher.claim_and_start(queries, self.rehearsals.let_go)
-        self._settled.set()
+        # It may come before the last query has begun.
+        threading.Thread(target=self.first_commit.report, args=(began,), name="first-commit", daemon=True).start()
+        claimed = self.launcher.claim_and_start(queries, self.rehearsals.let_go, self.recovery.follow)
+        self._all_begun()
         started = [each for each in queries if each.error is None]
         self.send(Started(len(started), claimed, time.monotonic() - began))
-        self.recovery.watch(started)
+        self.recovery.query_count.changed()
         if len(started) < len(queries):
             threading.Thread(target=self._fail_untold, args=(queries,), name="failed-starts", daemon=True).start()
-        self.first_commit.report(began)
+
+    def _all_begun(self) -> None:
+        self.stale_snapshot.started()
+        self._settled.set()
 
     def _fail_untold(self, queries: list[PendingQuery]) -> None:
         """Where ``start()`` raises, a script ends that does not expect it. So does one that has not asked how its query is, or it would lead

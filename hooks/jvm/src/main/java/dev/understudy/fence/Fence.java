@@ -120,6 +120,11 @@ public final class Fence {
     }
   }
 
+  /** For a takeover that starts more queries than there are processors: when each may begin. */
+  public static StartPace startPace() {
+    return AttachedSession.require("start", "queries").startPace();
+  }
+
   /**
    * Returns the batch that drains the query of checkpoint {@code root}, if that is the last one its
    * offsets have; else -1.

@@ -2,6 +2,7 @@ package dev.understudy.fence;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -22,6 +23,7 @@ final class FenceSession {
   private final ClaimRegistry registry;
   private final Admission admission;
   private final BatchHold hold = new BatchHold();
+  private final AtomicReference<StartPace> pace = new AtomicReference<>();
 
   private FenceSession(Settings settings, Gate gate, FenceLog log) {
     this.settings = settings;
@@ -141,8 +143,8 @@ final class FenceSession {
   }
 
   /**
-   * As {@link #admit}, for the offsets of a batch: waits while batches are held, and then marks the
-   * batch as in flight.
+   * As {@link #admit}, for the offsets of a batch: waits while batches are held or others come
+   * first, and then marks the batch as in flight.
    */
   void admitBatch(ClaimedDirectory root, long batch, String path, boolean readClaim)
       throws IOException {
@@ -150,11 +152,33 @@ final class FenceSession {
     while (!begun) {
       admit(root, "create", path, readClaim);
       try {
-        begun = hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
+        begun =
+            mayGoOn(root) && hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
       } catch (InterruptedException e) {
         throw Admission.interrupted(path);
       }
     }
+  }
+
+  private boolean mayGoOn(ClaimedDirectory root) throws InterruptedException {
+    StartPace starts = pace.get();
+    return starts == null || starts.mayGoOn(root.key);
+  }
+
+  /** See {@link Fence#startPace}. */
+  StartPace startPace() {
+    StartPace starts = new StartPace();
+    pace.set(starts);
+    return starts;
+  }
+
+  void committed(ClaimedDirectory root, long batch) {
+    root.committed.landed(batch);
+    StartPace starts = pace.get();
+    if (starts != null) {
+      starts.committed(root.key);
+    }
+    batchEnded(root, batch);
   }
 
   void batchEnded(ClaimedDirectory root, long batch) {

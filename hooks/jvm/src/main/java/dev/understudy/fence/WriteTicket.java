@@ -84,8 +84,7 @@ record WriteTicket(
     }
     session.landed(root, "publish", path);
     if (endsBatch != BatchInFlight.NONE) {
-      root.committed.landed(endsBatch);
-      session.batchEnded(root, endsBatch);
+      session.committed(root, endsBatch);
     }
   }
 

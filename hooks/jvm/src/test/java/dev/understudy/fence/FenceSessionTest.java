@@ -291,4 +291,36 @@ class FenceSessionTest {
 
     assertThrows(LeadershipLostException.class, this::admit);
   }
+
+  private CompletableFuture<Void> secondBatchOfATakeover(StartPace pace) throws Exception {
+    gate.write(Gate.State.OPEN, TOKEN);
+    assertTrue(pace.mayGoOn(root.key));
+    session.admitBatch(root, 0, checkpoint() + "/offsets/0", true);
+    session.committed(root, 0);
+    CompletableFuture<Void> second =
+        CompletableFuture.runAsync(
+            () -> Sneaky.run(() -> session.admitBatch(root, 1, checkpoint() + "/offsets/1", true)));
+    waits(second);
+    return second;
+  }
+
+  @Test
+  void aSecondBatchWaitsForTheFirstOnesOfATakeover() throws Exception {
+    StartPace pace = session.startPace();
+    CompletableFuture<Void> second = secondBatchOfATakeover(pace);
+
+    pace.end();
+
+    second.get(10, TimeUnit.SECONDS);
+    assertEquals(1, root.inFlight.get());
+  }
+
+  @Test
+  void aRevokedGateEndsTheWaitOfASecondBatch() throws Exception {
+    CompletableFuture<Void> second = secondBatchOfATakeover(session.startPace());
+
+    gate.write(Gate.State.REVOKED, TOKEN);
+
+    lost(second);
+  }
 }

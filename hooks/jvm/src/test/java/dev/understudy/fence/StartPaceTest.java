@@ -1,0 +1,140 @@
+package dev.understudy.fence;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.lang.reflect.Proxy;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryStatus;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+class StartPaceTest {
+  /** Of two processors; the process keeps both busy unless a test says otherwise. */
+  private final StartPace pace = new StartPace(2, () -> this.now, () -> this.used);
+
+  private long now;
+  private long used;
+
+  /** A query whose status is this. */
+  private static final class Query {
+    private String message = "Processing new data";
+    private boolean active = true;
+
+    StreamingQuery spark() {
+      return (StreamingQuery)
+          Proxy.newProxyInstance(
+              Query.class.getClassLoader(),
+              new Class<?>[] {StreamingQuery.class},
+              (proxy, method, arguments) ->
+                  switch (method.getName()) {
+                    case "isActive" -> active;
+                    case "status" -> new StreamingQueryStatus(message, true, true);
+                    case "lastProgress" -> null;
+                    case "hashCode" -> 0;
+                    case "equals" -> proxy == arguments[0];
+                    default -> throw new UnsupportedOperationException(method.getName());
+                  });
+    }
+  }
+
+  private final Query first = new Query();
+  private final Query second = new Query();
+
+  private void passes(long millis, int processors) {
+    now += TimeUnit.MILLISECONDS.toNanos(millis);
+    used += TimeUnit.MILLISECONDS.toNanos(millis * processors);
+  }
+
+  @BeforeEach
+  void twoBegin() {
+    assertTrue(pace.turn());
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+    pace.begun(first.spark(), "first");
+    pace.begun(second.spark(), "");
+    passes(60, 2);
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void anotherBeginsWhenAFirstBatchHasEnded() {
+    second.message = "Waiting for next trigger";
+    assertTrue(pace.turn());
+    passes(60, 2);
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void anotherBeginsWhenAQueryHasFailed() {
+    first.active = false;
+    assertTrue(pace.turn());
+    pace.failed();
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void asManyMoreBeginAsProcessorsHaveNothingToDo() {
+    passes(60, 1);
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+    passes(60, 0);
+    assertTrue(pace.turn());
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void nothingIsHeldBackForMoreThanTenSeconds() {
+    passes(9_900, 2);
+    assertFalse(pace.turn());
+    passes(100, 2);
+    assertTrue(pace.turn());
+    assertTrue(pace.turn());
+  }
+
+  @Test
+  void anotherBeginsWhenAFirstBatchIsCommitted() {
+    pace.committed("first");
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void aSecondBatchWaitsUntilAllHaveRunTheirFirst() throws InterruptedException {
+    assertTrue(pace.mayGoOn("first"));
+    pace.committed("first");
+    assertFalse(pace.mayGoOn("first"));
+    assertTrue(pace.mayGoOn("second"));
+
+    assertTrue(pace.turn());
+    pace.end();
+    second.active = false;
+    assertFalse(pace.mayGoOn("first"), "the third has its turn, and has not begun");
+    Query third = new Query();
+    pace.begun(third.spark(), "third");
+    assertFalse(pace.mayGoOn("first"));
+    pace.committed("third");
+    assertTrue(pace.mayGoOn("first"));
+  }
+
+  @Test
+  void aSecondBatchWaitsForQueriesThatHaveNoTurnYet() throws InterruptedException {
+    pace.committed("first");
+    second.active = false;
+    assertFalse(pace.mayGoOn("first"));
+    pace.end();
+    assertTrue(pace.mayGoOn("first"));
+  }
+
+  @Test
+  void aSecondBatchWaitsForNoMoreThanTenSeconds() throws InterruptedException {
+    pace.committed("first");
+    passes(9_900, 2);
+    assertFalse(pace.mayGoOn("first"));
+    passes(100, 2);
+    assertTrue(pace.mayGoOn("first"));
+  }
+}
