@@ -77,13 +77,9 @@ class FenceClient:
             if self._jvm is not None:
                 self._fence.resume()
 
-    def start_pace(self) -> Any:
-        """When each query of a takeover may begin that has more of them than there are processors."""
-        return self._fence.startPace()
-
-    def processors(self) -> int:
-        """As many as this JVM may use."""
-        return int(java_class(self._jvm, "java.lang.Runtime").getRuntime().availableProcessors())
+    def start_pace(self, queries: int) -> Any:
+        """When each of so many queries of a takeover may begin; ``None`` if all may at once."""
+        return self._fence.startPace(queries)
 
     def has_watermark(self, query: StreamingQuery) -> bool:
         return bool(java_class(self._jvm, "dev.understudy.fence.Watermarks").of(query._jsq))  # noqa: SLF001

@@ -83,7 +83,7 @@ class QueryLauncher:
         """
         if len(groups) < 2 or any(each.no_boundary for group in groups for each in group):
             return None
-        return self.fence.start_pace() if len(groups) > self.fence.processors() else None
+        return self.fence.start_pace(len(groups))
 
     def _begin_each(
         self, groups: list[list[PendingQuery]], pace: Any, started: Callable[[PendingQuery], None]

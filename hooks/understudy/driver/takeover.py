@@ -1,7 +1,7 @@
 """The takeover: what a grant of leadership does to a driver that waited for it.
 
-Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, as many at a time as
-there are processors and their settings agree. Nothing is read from a root before its claim.
+Order at a grant: running rehearsals are cancelled and not waited for; every root is claimed; every query starts, as soon as a
+processor is free for its first batch. Nothing is read from a root before its claim.
 """
 
 from __future__ import annotations

@@ -120,9 +120,9 @@ public final class Fence {
     }
   }
 
-  /** For a takeover that starts more queries than there are processors: when each may begin. */
-  public static StartPace startPace() {
-    return AttachedSession.require("start", "queries").startPace();
+  /** For a takeover of {@code queries}: when each may begin; null if all may at once. */
+  public static StartPace startPace(int queries) {
+    return AttachedSession.require("start", "queries").startPace(queries);
   }
 
   /**

@@ -166,8 +166,11 @@ final class FenceSession {
   }
 
   /** See {@link Fence#startPace}. */
-  StartPace startPace() {
+  StartPace startPace(int queries) {
     StartPace starts = new StartPace();
+    if (queries <= starts.atOnce()) {
+      return null;
+    }
     pace.set(starts);
     return starts;
   }

@@ -2,16 +2,16 @@ package dev.understudy.fence;
 
 import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
-import java.util.HashMap;
+import java.util.ArrayList;
 import java.util.HashSet;
-import java.util.Map;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import org.apache.spark.sql.streaming.StreamingQuery;
 
 /**
- * When each query of a takeover begins, where there are more than processors.
+ * When each query of a takeover begins.
  *
  * <p>First batches that share the processors all end late, at about the same time. One after the
  * other they end as early as they can, and the last no later; for that, no query runs a second
@@ -19,7 +19,16 @@ import org.apache.spark.sql.streaming.StreamingQuery;
  * batches wait for a store, for Python or for executors elsewhere, one more begins.
  */
 public final class StartPace {
-  /** Nothing is held back for longer: a first batch may take minutes. */
+  /**
+   * What one first batch keeps busy: Spark plans it, runs its tasks, and the JVM compiles what it
+   * has not run before.
+   */
+  private static final int PROCESSORS_EACH = 2;
+
+  /** A first batch that takes longer is not waited for any more. */
+  private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  /** Nothing is held back for longer. */
   private static final long LONGEST_NANOS = TimeUnit.SECONDS.toNanos(10);
 
   private static final long POLL_MILLIS = 5;
@@ -35,10 +44,7 @@ public final class StartPace {
   private final LongSupplier processorTime;
   private final long madeAt;
 
-  /**
-   * Queries in their first batch, each with its root; empty for one without a lasting checkpoint.
-   */
-  private final Map<StreamingQuery, String> underWay = new HashMap<>();
+  private final List<FirstBatch> underWay = new ArrayList<>();
 
   /** Roots of queries that have committed a batch. */
   private final Set<String> committed = new HashSet<>();
@@ -64,7 +70,12 @@ public final class StartPace {
     this.madeAt = clock.getAsLong();
   }
 
-  /** Returns when one more may begin; {@link #begun} is called for it afterwards. */
+  /** How many queries begin at once. */
+  int atOnce() {
+    return Math.max(1, processors / PROCESSORS_EACH);
+  }
+
+  /** Returns when one more may begin; {@link #begun} or {@link #failed} is called afterwards. */
   public void awaitTurn() throws InterruptedException {
     while (!turn()) {
       Thread.sleep(POLL_MILLIS);
@@ -76,10 +87,10 @@ public final class StartPace {
     allBegan = true;
   }
 
-  /** A turn was used for this query. */
+  /** A turn was used for this query. {@code root}: empty where no lasting checkpoint is. */
   public synchronized void begun(StreamingQuery query, String root) {
     starting--;
-    underWay.put(query, root);
+    underWay.add(new FirstBatch(query, root, clock.getAsLong()));
   }
 
   /** A turn was used, and no query began. */
@@ -94,7 +105,7 @@ public final class StartPace {
   /** Whether a batch of {@code root} may begin; false after a short wait if others come first. */
   @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
   synchronized boolean mayGoOn(String root) throws InterruptedException {
-    underWay.entrySet().removeIf(each -> isOver(each.getKey(), each.getValue()));
+    underWay.removeIf(this::isOver);
     boolean over = allBegan && starting == 0 && underWay.isEmpty();
     if (over || late() || !committed.contains(root)) {
       return true;
@@ -104,8 +115,8 @@ public final class StartPace {
   }
 
   synchronized boolean turn() {
-    underWay.entrySet().removeIf(each -> isOver(each.getKey(), each.getValue()));
-    if (starting + underWay.size() >= processors) {
+    underWay.removeIf(this::isOver);
+    if (starting + underWay.size() >= atOnce()) {
       look();
       if (idle <= 0 && !late()) {
         return false;
@@ -139,11 +150,15 @@ public final class StartPace {
     return machine.getProcessCpuTime();
   }
 
-  /** Whether its first batch has ended, or it has found that there is nothing to do. */
-  private boolean isOver(StreamingQuery query, String root) {
-    return committed.contains(root)
-        || !query.isActive()
-        || query.lastProgress() != null
-        || query.status().message().startsWith("Waiting for ");
+  /** Whether it has ended or need not be waited for, or the query has found nothing to do. */
+  private boolean isOver(FirstBatch batch) {
+    return committed.contains(batch.root())
+        || clock.getAsLong() - batch.since() >= LONG_NANOS
+        || !batch.query().isActive()
+        || batch.query().lastProgress() != null
+        || batch.query().status().message().startsWith("Waiting for ");
   }
+
+  /** The first batch of {@code query}, or what it does instead. */
+  private record FirstBatch(StreamingQuery query, String root, long since) {}
 }

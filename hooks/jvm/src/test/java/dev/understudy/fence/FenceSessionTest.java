@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -306,7 +307,7 @@ class FenceSessionTest {
 
   @Test
   void aSecondBatchWaitsForTheFirstOnesOfATakeover() throws Exception {
-    StartPace pace = session.startPace();
+    StartPace pace = session.startPace(1_000);
     CompletableFuture<Void> second = secondBatchOfATakeover(pace);
 
     pace.end();
@@ -317,10 +318,15 @@ class FenceSessionTest {
 
   @Test
   void aRevokedGateEndsTheWaitOfASecondBatch() throws Exception {
-    CompletableFuture<Void> second = secondBatchOfATakeover(session.startPace());
+    CompletableFuture<Void> second = secondBatchOfATakeover(session.startPace(1_000));
 
     gate.write(Gate.State.REVOKED, TOKEN);
 
     lost(second);
+  }
+
+  @Test
+  void aTakeoverOfOneQueryNeedsNoPace() {
+    assertNull(session.startPace(1));
   }
 }

@@ -11,8 +11,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 class StartPaceTest {
-  /** Of two processors; the process keeps both busy unless a test says otherwise. */
-  private final StartPace pace = new StartPace(2, () -> this.now, () -> this.used);
+  /** Of four processors; the process keeps all busy unless a test says otherwise. */
+  private final StartPace pace = new StartPace(4, () -> this.now, () -> this.used);
 
   private long now;
   private long used;
@@ -54,7 +54,7 @@ class StartPaceTest {
     assertFalse(pace.turn());
     pace.begun(first.spark(), "first");
     pace.begun(second.spark(), "");
-    passes(60, 2);
+    passes(60, 4);
     assertFalse(pace.turn());
   }
 
@@ -62,7 +62,7 @@ class StartPaceTest {
   void anotherBeginsWhenAFirstBatchHasEnded() {
     second.message = "Waiting for next trigger";
     assertTrue(pace.turn());
-    passes(60, 2);
+    passes(60, 4);
     assertFalse(pace.turn());
   }
 
@@ -77,10 +77,23 @@ class StartPaceTest {
 
   @Test
   void asManyMoreBeginAsProcessorsHaveNothingToDo() {
-    passes(60, 1);
+    passes(60, 3);
     assertTrue(pace.turn());
     assertFalse(pace.turn());
-    passes(60, 0);
+    passes(60, 2);
+    assertTrue(pace.turn());
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+  }
+
+  @Test
+  void aFirstBatchIsWaitedForForNoMoreThanASecond() throws InterruptedException {
+    pace.committed("first");
+    pace.end();
+    passes(900, 4);
+    assertFalse(pace.mayGoOn("first"));
+    passes(100, 4);
+    assertTrue(pace.mayGoOn("first"));
     assertTrue(pace.turn());
     assertTrue(pace.turn());
     assertFalse(pace.turn());
@@ -88,9 +101,11 @@ class StartPaceTest {
 
   @Test
   void nothingIsHeldBackForMoreThanTenSeconds() {
-    passes(9_900, 2);
+    passes(9_900, 4);
+    assertTrue(pace.turn());
+    assertTrue(pace.turn());
     assertFalse(pace.turn());
-    passes(100, 2);
+    passes(100, 4);
     assertTrue(pace.turn());
     assertTrue(pace.turn());
   }
@@ -132,9 +147,9 @@ class StartPaceTest {
   @Test
   void aSecondBatchWaitsForNoMoreThanTenSeconds() throws InterruptedException {
     pace.committed("first");
-    passes(9_900, 2);
+    passes(9_900, 4);
     assertFalse(pace.mayGoOn("first"));
-    passes(100, 2);
+    passes(100, 4);
     assertTrue(pace.mayGoOn("first"));
   }
 }
