@@ -15,8 +15,8 @@ import org.apache.spark.sql.streaming.StreamingQuery;
  *
  * <p>First batches that share the processors all end late, at about the same time. One after the
  * other they end as early as they can, and the last no later; for that, no query runs a second
- * batch before all have run their first. Where this JVM leaves a processor idle, because first
- * batches wait for a store, for Python or for executors elsewhere, one more begins.
+ * batch before all have run their first. Where this JVM leaves processors idle, because first
+ * batches wait for a store, for Python or for executors elsewhere, more begin.
  */
 public final class StartPace {
   /**
@@ -26,7 +26,7 @@ public final class StartPace {
   private static final int PROCESSORS_EACH = 2;
 
   /** A first batch that takes longer is not waited for any more. */
-  private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(1);
+  private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(2);
 
   /** Nothing is held back for longer. */
   private static final long LONGEST_NANOS = TimeUnit.SECONDS.toNanos(10);
@@ -56,7 +56,9 @@ public final class StartPace {
   private boolean looks;
   private long lookedAt;
   private long used;
-  private long idle;
+
+  /** How many more may begin, for what is idle. */
+  private long spare;
 
   StartPace() {
     this(Runtime.getRuntime().availableProcessors(), System::nanoTime, StartPace::processorTime);
@@ -118,10 +120,10 @@ public final class StartPace {
     underWay.removeIf(this::isOver);
     if (starting + underWay.size() >= atOnce()) {
       look();
-      if (idle <= 0 && !late()) {
+      if (spare <= 0 && !late()) {
         return false;
       }
-      idle--;
+      spare--;
     }
     starting++;
     return true;
@@ -138,7 +140,10 @@ public final class StartPace {
       return;
     }
     long uses = processorTime.getAsLong();
-    idle = looks ? processors - Math.round((double) (uses - used) / (now - lookedAt)) : 0;
+    if (looks) {
+      long idle = processors - Math.round((double) (uses - used) / (now - lookedAt));
+      spare = idle / PROCESSORS_EACH;
+    }
     looks = true;
     lookedAt = now;
     used = uses;

@@ -76,21 +76,23 @@ class StartPaceTest {
   }
 
   @Test
-  void asManyMoreBeginAsProcessorsHaveNothingToDo() {
+  void oneMoreBeginsForEveryTwoIdleProcessors() {
     passes(60, 3);
-    assertTrue(pace.turn());
     assertFalse(pace.turn());
     passes(60, 2);
+    assertTrue(pace.turn());
+    assertFalse(pace.turn());
+    passes(60, 0);
     assertTrue(pace.turn());
     assertTrue(pace.turn());
     assertFalse(pace.turn());
   }
 
   @Test
-  void aFirstBatchIsWaitedForForNoMoreThanASecond() throws InterruptedException {
+  void aFirstBatchIsWaitedForForNoMoreThanTwoSeconds() throws InterruptedException {
     pace.committed("first");
     pace.end();
-    passes(900, 4);
+    passes(1_900, 4);
     assertFalse(pace.mayGoOn("first"));
     passes(100, 4);
     assertTrue(pace.mayGoOn("first"));
