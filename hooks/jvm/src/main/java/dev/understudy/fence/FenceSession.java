@@ -168,7 +168,7 @@ final class FenceSession {
   /** See {@link Fence#startPace}. */
   StartPace startPace(int queries) {
     StartPace starts = new StartPace();
-    if (queries <= starts.atOnce()) {
+    if (!starts.isNeededFor(queries)) {
       return null;
     }
     pace.set(starts);

@@ -14,14 +14,15 @@ import org.apache.spark.sql.streaming.StreamingQuery;
  * When each query of a takeover begins.
  *
  * <p>First batches that share the processors all end late, at about the same time. One after the
- * other they end as early as they can, and the last no later; for that, no query runs a second
- * batch before all have run their first. Where this JVM leaves processors idle, because first
- * batches wait for a store, for Python or for executors elsewhere, more begin.
+ * other they end as early as they can: the first ones with the processors to themselves, then as
+ * many at a time as there are processors. For that, no query runs a second batch before all have
+ * run their first. Where this JVM leaves processors idle, because first batches wait for a store,
+ * for Python or for executors elsewhere, more begin.
  */
 public final class StartPace {
   /**
-   * What one first batch keeps busy: Spark plans it, runs its tasks, and the JVM compiles what it
-   * has not run before.
+   * What the first batch of all keeps busy: Spark plans it, runs its tasks, and the JVM compiles
+   * what it has not run before.
    */
   private static final int PROCESSORS_EACH = 2;
 
@@ -52,6 +53,7 @@ public final class StartPace {
   /** Turns that were given and not used yet. */
   private int starting;
 
+  private boolean anyOver;
   private boolean allBegan;
   private boolean looks;
   private long lookedAt;
@@ -72,9 +74,13 @@ public final class StartPace {
     this.madeAt = clock.getAsLong();
   }
 
-  /** How many queries begin at once. */
-  int atOnce() {
-    return Math.max(1, processors / PROCESSORS_EACH);
+  /** Whether so many queries are more than may begin at once. */
+  boolean isNeededFor(int queries) {
+    return queries > atOnce();
+  }
+
+  private int atOnce() {
+    return anyOver ? processors : Math.max(1, processors / PROCESSORS_EACH);
   }
 
   /** Returns when one more may begin; {@link #begun} or {@link #failed} is called afterwards. */
@@ -107,7 +113,7 @@ public final class StartPace {
   /** Whether a batch of {@code root} may begin; false after a short wait if others come first. */
   @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
   synchronized boolean mayGoOn(String root) throws InterruptedException {
-    underWay.removeIf(this::isOver);
+    forgetWhatIsOver();
     boolean over = allBegan && starting == 0 && underWay.isEmpty();
     if (over || late() || !committed.contains(root)) {
       return true;
@@ -117,7 +123,7 @@ public final class StartPace {
   }
 
   synchronized boolean turn() {
-    underWay.removeIf(this::isOver);
+    forgetWhatIsOver();
     if (starting + underWay.size() >= atOnce()) {
       look();
       if (spare <= 0 && !late()) {
@@ -127,6 +133,10 @@ public final class StartPace {
     }
     starting++;
     return true;
+  }
+
+  private void forgetWhatIsOver() {
+    anyOver |= underWay.removeIf(this::isOver);
   }
 
   private boolean late() {

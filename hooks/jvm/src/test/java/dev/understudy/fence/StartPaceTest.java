@@ -58,21 +58,34 @@ class StartPaceTest {
     assertFalse(pace.turn());
   }
 
+  private void beginsUpTo(int queries) {
+    for (int each = 0; each < queries; each++) {
+      assertTrue(pace.turn());
+    }
+    assertFalse(pace.turn());
+  }
+
   @Test
-  void anotherBeginsWhenAFirstBatchHasEnded() {
+  void asManyAsProcessorsBeginOnceAFirstBatchHasEnded() {
     second.message = "Waiting for next trigger";
-    assertTrue(pace.turn());
+    beginsUpTo(3);
     passes(60, 4);
     assertFalse(pace.turn());
   }
 
   @Test
-  void anotherBeginsWhenAQueryHasFailed() {
+  void othersBeginWhenAQueryHasFailed() {
     first.active = false;
-    assertTrue(pace.turn());
+    beginsUpTo(3);
     pace.failed();
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(1);
+  }
+
+  @Test
+  void fewQueriesNeedNoPace() {
+    StartPace fresh = new StartPace(4, () -> now, () -> used);
+    assertFalse(fresh.isNeededFor(2));
+    assertTrue(fresh.isNeededFor(3));
   }
 
   @Test
@@ -80,12 +93,9 @@ class StartPaceTest {
     passes(60, 3);
     assertFalse(pace.turn());
     passes(60, 2);
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(1);
     passes(60, 0);
-    assertTrue(pace.turn());
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(2);
   }
 
   @Test
@@ -96,27 +106,22 @@ class StartPaceTest {
     assertFalse(pace.mayGoOn("first"));
     passes(100, 4);
     assertTrue(pace.mayGoOn("first"));
-    assertTrue(pace.turn());
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(4);
   }
 
   @Test
   void nothingIsHeldBackForMoreThanTenSeconds() {
     passes(9_900, 4);
-    assertTrue(pace.turn());
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(4);
     passes(100, 4);
     assertTrue(pace.turn());
     assertTrue(pace.turn());
   }
 
   @Test
-  void anotherBeginsWhenAFirstBatchIsCommitted() {
+  void othersBeginWhenAFirstBatchIsCommitted() {
     pace.committed("first");
-    assertTrue(pace.turn());
-    assertFalse(pace.turn());
+    beginsUpTo(3);
   }
 
   @Test
