@@ -20,12 +20,6 @@ import org.apache.spark.sql.streaming.StreamingQuery;
  * for Python or for executors elsewhere, more begin.
  */
 public final class StartPace {
-  /**
-   * What the first batch of all keeps busy: Spark plans it, runs its tasks, and the JVM compiles
-   * what it has not run before.
-   */
-  private static final int PROCESSORS_EACH = 2;
-
   /** A first batch that takes longer is not waited for any more. */
   private static final long LONG_NANOS = TimeUnit.SECONDS.toNanos(2);
 
@@ -80,7 +74,15 @@ public final class StartPace {
   }
 
   private int atOnce() {
-    return anyOver ? processors : Math.max(1, processors / PROCESSORS_EACH);
+    return Math.max(1, processors / busyWithEach());
+  }
+
+  /**
+   * Processors that a first batch keeps busy: Spark plans it and runs its tasks, and until one has
+   * ended the JVM compiles what it has not run before.
+   */
+  private int busyWithEach() {
+    return anyOver ? 1 : 2;
   }
 
   /** Returns when one more may begin; {@link #begun} or {@link #failed} is called afterwards. */
@@ -152,7 +154,7 @@ public final class StartPace {
     long uses = processorTime.getAsLong();
     if (looks) {
       long idle = processors - Math.round((double) (uses - used) / (now - lookedAt));
-      spare = idle / PROCESSORS_EACH;
+      spare = idle / busyWithEach();
     }
     looks = true;
     lookedAt = now;

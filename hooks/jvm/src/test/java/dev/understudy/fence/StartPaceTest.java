@@ -71,6 +71,8 @@ class StartPaceTest {
     beginsUpTo(3);
     passes(60, 4);
     assertFalse(pace.turn());
+    passes(60, 3);
+    beginsUpTo(1);
   }
 
   @Test
