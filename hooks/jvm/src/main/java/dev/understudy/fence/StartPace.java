@@ -31,8 +31,8 @@ public final class StartPace {
   /** A gate that is revoked meanwhile must end the wait of a second batch. */
   private static final long HELD_MILLIS = 20;
 
-  /** Several of the ticks in which Linux counts a process's time. */
-  private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(50);
+  /** What has just begun is not seen in the processors' use earlier. */
+  private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
   private final int processors;
   private final LongSupplier clock;
@@ -153,8 +153,8 @@ public final class StartPace {
     }
     long uses = processorTime.getAsLong();
     if (looks) {
-      long idle = processors - Math.round((double) (uses - used) / (now - lookedAt));
-      spare = idle / busyWithEach();
+      double idle = processors - (double) (uses - used) / (now - lookedAt);
+      spare = (long) idle / busyWithEach();
     }
     looks = true;
     lookedAt = now;

@@ -54,7 +54,7 @@ class StartPaceTest {
     assertFalse(pace.turn());
     pace.begun(first.spark(), "first");
     pace.begun(second.spark(), "");
-    passes(60, 4);
+    passes(210, 4);
     assertFalse(pace.turn());
   }
 
@@ -69,9 +69,9 @@ class StartPaceTest {
   void asManyAsProcessorsBeginOnceAFirstBatchHasEnded() {
     second.message = "Waiting for next trigger";
     beginsUpTo(3);
-    passes(60, 4);
+    passes(210, 4);
     assertFalse(pace.turn());
-    passes(60, 3);
+    passes(210, 3);
     beginsUpTo(1);
   }
 
@@ -92,11 +92,11 @@ class StartPaceTest {
 
   @Test
   void oneMoreBeginsForEveryTwoIdleProcessors() {
-    passes(60, 3);
+    passes(210, 3);
     assertFalse(pace.turn());
-    passes(60, 2);
+    passes(210, 2);
     beginsUpTo(1);
-    passes(60, 0);
+    passes(210, 0);
     beginsUpTo(2);
   }
 
@@ -104,7 +104,7 @@ class StartPaceTest {
   void aFirstBatchIsWaitedForForNoMoreThanTwoSeconds() throws InterruptedException {
     pace.committed("first");
     pace.end();
-    passes(1_900, 4);
+    passes(1_700, 4);
     assertFalse(pace.mayGoOn("first"));
     passes(100, 4);
     assertTrue(pace.mayGoOn("first"));
@@ -113,7 +113,7 @@ class StartPaceTest {
 
   @Test
   void nothingIsHeldBackForMoreThanTenSeconds() {
-    passes(9_900, 4);
+    passes(9_700, 4);
     beginsUpTo(4);
     passes(100, 4);
     assertTrue(pace.turn());
@@ -156,7 +156,7 @@ class StartPaceTest {
   @Test
   void aSecondBatchWaitsForNoMoreThanTenSeconds() throws InterruptedException {
     pace.committed("first");
-    passes(9_900, 4);
+    passes(9_700, 4);
     assertFalse(pace.mayGoOn("first"));
     passes(100, 4);
     assertTrue(pace.mayGoOn("first"));
