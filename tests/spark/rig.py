@@ -159,9 +159,12 @@ class Rig:
     def wait_for(self, kind: type[M], timeout: float = PATIENCE) -> M:
         """The next message of this kind; ``queue.Empty`` when none comes."""
         while True:
-            message = self._heard.get(timeout=timeout)
-            if isinstance(message, kind):
+            if isinstance(message := self.hear(timeout), kind):
                 return message
+
+    def hear(self, timeout: float = PATIENCE) -> Message:
+        """The next message; ``queue.Empty`` when none comes."""
+        return self._heard.get(timeout=timeout)
 
     def lead(
         self,
