@@ -153,7 +153,8 @@ final class FenceSession {
       admit(root, "create", path, readClaim);
       try {
         begun =
-            mayGoOn(root) && hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
+            (root.drainedBy(batch) || mayGoOn(root))
+                && hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
       } catch (InterruptedException e) {
         throw Admission.interrupted(path);
       }

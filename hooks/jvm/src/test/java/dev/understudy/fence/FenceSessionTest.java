@@ -326,6 +326,15 @@ class FenceSessionTest {
   }
 
   @Test
+  void theBatchThatDrainsAQueryWaitsForNoOthers() throws Exception {
+    CompletableFuture<Void> second = secondBatchOfATakeover(session.startPace(1_000));
+
+    root.drainWith(1);
+
+    second.get(5, TimeUnit.SECONDS);
+  }
+
+  @Test
   void aTakeoverOfOneQueryNeedsNoPace() {
     assertNull(session.startPace(1));
   }
