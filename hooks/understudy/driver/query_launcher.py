@@ -91,15 +91,11 @@ class QueryLauncher:
         """A thread per group, which begins in the group's turn."""
         starters = []
         for group in groups:
-            with suppress(Py4JError):  # of a JVM that is gone: each start will tell
-                if pace is not None:
-                    pace.awaitTurn()
+            _ask(pace, lambda jvm: jvm.awaitTurn())
             starter = threading.Thread(target=self._start_in_order, args=(group, pace, started), daemon=True)
             starter.start()
             starters.append(starter)
-        with suppress(Py4JError):
-            if pace is not None:
-                pace.end()
+        _ask(pace, lambda jvm: jvm.end())
         return starters
 
     def _start_in_order(self, queries: list[PendingQuery], pace: Any, started: Callable[[PendingQuery], None]) -> None:
@@ -107,18 +103,16 @@ class QueryLauncher:
             self.start_one(query)
             if query.error is None:
                 started(query)
+        runs = [(each.query._jsq, key_of(each.checkpoint)) for each in queries if each.query is not None]  # noqa: SLF001
+        # Queries of one group exclude each other: the first to start is the one that runs.
+        _ask(pace, lambda jvm: jvm.begun(*runs[0]) if runs else jvm.failed())
+
+
+def _ask(pace: Any, what: Callable[[Any], object]) -> None:
+    """Nothing where there is no pace, or where its JVM is gone: each start will tell."""
+    if pace is not None:
         with suppress(Py4JError):
-            if pace is not None:
-                _tell(pace, queries)
-
-
-def _tell(pace: Any, queries: list[PendingQuery]) -> None:
-    """Of a group, whose queries exclude each other, the first to start is the one that runs."""
-    for query in queries:
-        if query.query is not None:
-            pace.begun(query.query._jsq, key_of(query.checkpoint))  # noqa: SLF001
-            return
-    pace.failed()
+            what(pace)
 
 
 def start_order(queries: Iterable[PendingQuery]) -> list[list[PendingQuery]]:

@@ -41,12 +41,13 @@ final class BatchHold {
   }
 
   /**
-   * Runs {@code begin} unless batches are held, or if this one is {@code exempt}. Returns false
-   * after a short wait if they are.
+   * Runs {@code begin} unless batches are held or {@code othersFirst}, or if this one is {@code
+   * exempt}. Returns false after a short wait otherwise.
    */
   @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
-  synchronized boolean begin(boolean exempt, Runnable begin) throws InterruptedException {
-    if (held && !exempt) {
+  synchronized boolean begin(boolean exempt, boolean othersFirst, Runnable begin)
+      throws InterruptedException {
+    if ((held || othersFirst) && !exempt) {
       wait(POLL_MILLIS);
       return false;
     }

@@ -153,17 +153,16 @@ final class FenceSession {
       admit(root, "create", path, readClaim);
       try {
         begun =
-            (root.drainedBy(batch) || mayGoOn(root))
-                && hold.begin(root.drainedBy(batch), () -> root.inFlight.began(batch));
+            hold.begin(root.drainedBy(batch), othersFirst(root), () -> root.inFlight.began(batch));
       } catch (InterruptedException e) {
         throw Admission.interrupted(path);
       }
     }
   }
 
-  private boolean mayGoOn(ClaimedDirectory root) throws InterruptedException {
+  private boolean othersFirst(ClaimedDirectory root) {
     StartPace starts = pace.get();
-    return starts == null || starts.mayGoOn(root.key);
+    return starts != null && !starts.mayGoOn(root.key);
   }
 
   /** See {@link Fence#startPace}. */

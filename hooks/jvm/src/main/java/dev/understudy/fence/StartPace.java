@@ -28,9 +28,6 @@ public final class StartPace {
 
   private static final long POLL_MILLIS = 5;
 
-  /** A gate that is revoked meanwhile must end the wait of a second batch. */
-  private static final long HELD_MILLIS = 20;
-
   /** What has just begun is not seen in the processors' use earlier. */
   private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
@@ -112,16 +109,11 @@ public final class StartPace {
     committed.add(root);
   }
 
-  /** Whether a batch of {@code root} may begin; false after a short wait if others come first. */
-  @SuppressWarnings("WaitNotInLoop") // the caller loops, and asks the gate each time
-  synchronized boolean mayGoOn(String root) throws InterruptedException {
+  /** Whether a batch of {@code root} may begin, or the first ones of others come before it. */
+  synchronized boolean mayGoOn(String root) {
     forgetWhatIsOver();
     boolean over = allBegan && starting == 0 && underWay.isEmpty();
-    if (over || late() || !committed.contains(root)) {
-      return true;
-    }
-    wait(HELD_MILLIS);
-    return false;
+    return over || late() || !committed.contains(root);
   }
 
   synchronized boolean turn() {

@@ -101,7 +101,7 @@ class StartPaceTest {
   }
 
   @Test
-  void aFirstBatchIsWaitedForForNoMoreThanTwoSeconds() throws InterruptedException {
+  void aFirstBatchIsWaitedForForNoMoreThanTwoSeconds() {
     pace.committed("first");
     pace.end();
     passes(1_700, 4);
@@ -127,7 +127,7 @@ class StartPaceTest {
   }
 
   @Test
-  void aSecondBatchWaitsUntilAllHaveRunTheirFirst() throws InterruptedException {
+  void aSecondBatchWaitsUntilAllHaveRunTheirFirst() {
     assertTrue(pace.mayGoOn("first"));
     pace.committed("first");
     assertFalse(pace.mayGoOn("first"));
@@ -145,7 +145,7 @@ class StartPaceTest {
   }
 
   @Test
-  void aSecondBatchWaitsForQueriesThatHaveNoTurnYet() throws InterruptedException {
+  void aSecondBatchWaitsForQueriesThatHaveNoTurnYet() {
     pace.committed("first");
     second.active = false;
     assertFalse(pace.mayGoOn("first"));
@@ -154,7 +154,7 @@ class StartPaceTest {
   }
 
   @Test
-  void aSecondBatchWaitsForNoMoreThanTenSeconds() throws InterruptedException {
+  void aSecondBatchWaitsForNoMoreThanTenSeconds() {
     pace.committed("first");
     passes(9_700, 4);
     assertFalse(pace.mayGoOn("first"));
