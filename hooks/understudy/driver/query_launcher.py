@@ -103,9 +103,16 @@ class QueryLauncher:
             self.start_one(query)
             if query.error is None:
                 started(query)
-        runs = [(each.query._jsq, key_of(each.checkpoint)) for each in queries if each.query is not None]  # noqa: SLF001
-        # Queries of one group exclude each other: the first to start is the one that runs.
-        _ask(pace, lambda jvm: jvm.begun(*runs[0]) if runs else jvm.failed())
+        _ask(pace, lambda jvm: _report(queries, jvm))
+
+
+def _report(queries: list[PendingQuery], pace: Any) -> None:
+    """Queries of one group exclude each other: the first to start is the one that runs."""
+    for each in queries:
+        if each.query is not None:
+            pace.begun(each.query._jsq, key_of(each.checkpoint))  # noqa: SLF001
+            return
+    pace.failed()
 
 
 def _ask(pace: Any, what: Callable[[Any], object]) -> None:
