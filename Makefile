@@ -86,8 +86,8 @@ test:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd hosts
 	@tools/jvm.sh check
 	$(if $(ARGS),$(PYTHON) -m pytest -m 'not long' $(ARGS),$(PYTHON) -m pytest -m 'not long' $(PARALLEL) --ignore=tests/spark && $(PYTHON) -m pytest -m 'not long' $(PARALLEL) tests/spark)
-	@# The tests that depend on the Spark line, in an environment with the other one.
-	.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long'
+	@# The tests that depend on the Spark line, in an environment with the other one; not where arguments choose some.
+	$(if $(ARGS),,.venv-4.3/bin/python -m pytest $(PARALLEL) tests/unit/test_spark_patches.py tests/spark -m 'spark43 and not long')
 
 test-all:
 	@tools/setup.sh jar jvm spark43 s3 kafka connectors zookeeper etcd hosts

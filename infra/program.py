@@ -38,8 +38,9 @@ def build(settings: Settings) -> None:
     state.keep(after=access.ready)
     network = Network(settings, here)
     store = ObjectStore(settings, here)
-    Workload(settings, store.endpoint, here, [*state.ready, *access.ready, *network.ready, *store.ready])
-    Monitoring(settings, here)
+    if not settings.protection.purge:  # nothing may write, or fail to come up, while data is let go
+        Workload(settings, store.endpoint, here, [*state.ready, *access.ready, *network.ready, *store.ready])
+        Monitoring(settings, here)
     cluster = settings.job.cluster
     pulumi.export("namespace", settings.namespace)
     pulumi.export("workload", f"{settings.resources.workload.lower()}/{cluster}")

@@ -15,6 +15,7 @@ from understudy.config.bundle import key_of
 from understudy.config.timings import Timings, timings_from
 from understudy.config.tree import options
 from understudy.errors import SettingsError
+from understudy.s3.settings import refuse_unknown
 
 if TYPE_CHECKING:
     from infra.settings import BucketSettings, Job, NetworkAccess, Run, ServiceAccount, Settings
@@ -39,7 +40,7 @@ def check(settings: Settings) -> None:
     _check_names(settings.job)
     _check_script(settings)
     _check_environment(settings.job, settings.bucket)
-    _check_spark(settings.job)
+    _check_spark(settings.job, settings.bucket)
     check_ensemble(settings)
     _check_run(settings)
     _check_runs(settings)
@@ -118,10 +119,15 @@ def _check_variable(key: str, name: str) -> None:
     raise wrong(key, name, f"is the option {option.flag} of understudy run, which the bundle sets", remedy=remedy)
 
 
-def _check_spark(job: Job) -> None:
+def _check_spark(job: Job, bucket: BucketSettings) -> None:
     for name, key in _HAVE_KEYS.items():
         if name in job.spark:
             raise wrong("sparkSettings", name, f"is what {key} is for", remedy=f"Set {key}")
+    if bucket.ha:
+        try:
+            refuse_unknown(job.spark, bucket.name)
+        except SettingsError as error:
+            raise wrong("sparkSettings", f"spark.hadoop.{error.where}", error.what, remedy=error.remedy) from None
 
 
 #: Settings of Spark that rules here depend on.

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from testkit.places import CHARTS
 
 #: Labels that scraping adds.
-SCRAPED = {"namespace", "pod", "cluster_id", "workload"}
+SCRAPED = {"namespace", "pod", "cluster_id", "workload", "standby"}
 
 _METRIC = re.compile(r"\b(understudy_[a-z_]+)\b(?:{([^}]*)})?")
 _MATCHER = re.compile(r"([a-z_]+)(=~|!~|!=|=)\"([^\"]*)\"")

@@ -81,8 +81,9 @@ elif [ "$what" = down ]; then
 else
     # What is to go has to be told so before it can: retention and protection are options of the resources.
     pulumi config set --stack "$stack" purge true
+    # With it nothing that runs is declared: the replicas end, and no job that has FAILED is waited for.
     pulumi up --stack "$stack" --yes --refresh ||
-        say "not everything came up, which is no reason to keep it (a job that has FAILED, an image that is gone)"
+        fail 1 "no data was removed yet. Repair what is said above, and make purge again; or pulumi config rm --stack $stack purge, and make up"
     # Until the end the stack's file says so: retention is lifted, and `down` must know.
     pulumi destroy --stack "$stack" --yes --refresh ||
         fail 1 "not everything is gone. make purge again; or pulumi config rm --stack $stack purge, and make up, to keep the rest"

@@ -28,7 +28,7 @@ class ObjectStore(pulumi.ComponentResource):
         match settings.bucket.kind:
             case "aws":
                 return AwsBucket(settings, self)
-            case "incluster":
+            case "incluster" if not settings.protection.purge:
                 return IncludedBucket(settings, options)
             case _:
                 return ExistingBucket()

@@ -25,8 +25,10 @@ def passing_objects(settings: Settings, endpoint: str, *, applied: bool = False)
     ``applied``: by another tool than Pulumi.
     """
     found = [*access(settings), *owners(settings), *policies(settings), flow_schema(settings)]
-    found += [key_secret(settings), script_map(settings)]
-    state = declared_state(settings, applied=applied)
-    first, last = (None, state) if settings.run.state == "running" else (state, None)
-    found += [first, budget(settings), workload(settings, endpoint), last, pod_monitor(settings)]
+    found += [key_secret(settings)]
+    if not settings.protection.purge:  # nothing runs while data is let go
+        state = declared_state(settings, applied=applied)
+        first, last = (None, state) if settings.run.state == "running" else (state, None)
+        found += [script_map(settings), first, budget(settings), workload(settings, endpoint), last]
+        found += [pod_monitor(settings)]
     return [each for each in found if each is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.manifests.base import Manifest, manifest
-from infra.settings import Settings
+from infra.settings import Run, Settings
 from understudy.protocol.names import CLUSTER_LABEL
 
 
@@ -20,7 +20,10 @@ def pod_monitor(settings: Settings) -> Manifest | None:
         "targetLabel": "workload",
         "replacement": "Job",  # the default is the first group of the expression, which has none
     }
-    scraped = {"port": "probes", "path": "/metrics", "interval": "15s", "relabelings": [named, ends]}
+    relabelings = [named, ends]
+    if not _rehearses(settings.run):
+        relabelings.append({"targetLabel": "standby", "replacement": "none"})  # none that rehearses is missed
+    scraped = {"port": "probes", "path": "/metrics", "interval": "15s", "relabelings": relabelings}
     spec = {
         "selector": {"matchLabels": {CLUSTER_LABEL: settings.job.cluster}},
         "podMetricsEndpoints": [scraped],
@@ -28,6 +31,12 @@ def pod_monitor(settings: Settings) -> Manifest | None:
     monitor = manifest(settings, "monitoring.coreos.com/v1", "PodMonitor", settings.job.cluster, spec=spec)
     monitor["metadata"]["labels"] |= settings.monitoring.labels
     return monitor
+
+
+def _rehearses(run: Run) -> bool:
+    """Whether there is a standby that can."""
+    without_executors = run.mode == "native" and not run.standby.executors
+    return run.replicas > 1 and run.rehearsal.mode != "off" and not without_executors
 
 
 def monitoring_name(settings: Settings) -> str:

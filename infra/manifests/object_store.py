@@ -31,6 +31,7 @@ def included_values(settings: Settings) -> dict[str, Any]:
     if bucket.image:
         repository, _, tag = bucket.image.rpartition(":")
         values["image"] = {"repository": repository, "tag": tag, "pullPolicy": settings.job.pull_policy}
+        values["imagePullSecrets"] = list(settings.job.pull_secrets)
     return values
 
 

@@ -6,6 +6,7 @@ Replicas are a Deployment; a Job or a CronJob for a script that ends; or a State
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from infra.manifests.access import account_name
@@ -26,13 +27,17 @@ from infra.manifests.ha import ha_claim
 from infra.quantities import quantity
 from infra.settings import Settings
 from understudy.errors import ReplicaStopped
-from understudy.protocol.names import CLUSTER_LABEL
+from understudy.protocol.names import CLUSTER_LABEL, PREFIX
 
 #: A run may lose so many pods to deaths that nothing explains, of replicas or of nodes. More, and its Job has failed: memory that does
 #: not suffice would kill pods for ever.
 _UNEXPLAINED = 20
 #: The job has FAILED, or another try would end the same (docs/exit-codes.md).
 _FINAL = [1, 2, 3, 5, 6, 7]
+#: On pods: a digest of what their account is annotated with.
+_IDENTITY = f"{PREFIX}identity"
+#: Seconds by which a run may begin late: long enough for a controller that starts again.
+_LATE_START = 120
 #: A replica's own directory, without the files of a submission.
 _STATE = "1Gi"
 #: Fewer nodes than a constraint asks for let it count the least crowded one as empty, so no node gets a second replica.
@@ -67,7 +72,13 @@ def _workload(settings: Settings, template: Manifest) -> Manifest:
 
 
 def _template(settings: Settings, endpoint: str) -> Manifest:
-    return {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)}
+    template = {"metadata": {"labels": labels(settings)}, "spec": _pod(settings, endpoint)}
+    identity = settings.account.annotations
+    if not identity or settings.resources.workload == "Job":  # another template would be another run
+        return template
+    # What a pod may do at a cloud is decided when the pod is made: another identity needs other pods.
+    digest = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).hexdigest()[:16]
+    return annotated(template, {_IDENTITY: digest})
 
 
 def _job(settings: Settings, template: Manifest) -> Manifest:
@@ -96,13 +107,17 @@ def _job(settings: Settings, template: Manifest) -> Manifest:
 
 
 def _cron_job(settings: Settings, template: Manifest) -> Manifest:
-    """Each of its Jobs is a run. While one is under way, the next is left out: it would be refused."""
+    """Each of its Jobs is a run. While one is under way, the next is left out: it would be refused. A run that ends so shortly after the time
+    of the next one is followed by that one.
+    """
     runs = settings.runs
     when = {"schedule": "@yearly", "suspend": True} if runs.by_hand else {"schedule": runs.schedule}
     return {
         **when,
         **({"timeZone": runs.time_zone} if runs.time_zone else {}),
         "concurrencyPolicy": "Forbid",
+        # Without one, a time that passes while a run is under way is made up for as soon as that run has ended.
+        "startingDeadlineSeconds": _LATE_START,
         "jobTemplate": {"metadata": {"labels": labels(settings)}, "spec": _job(settings, template)},
     }
 

@@ -37,8 +37,8 @@ VARIABLES = st.sampled_from(["A", "LOG_LEVEL", "_x", "API_KEY", "TOKEN", "JAVA_O
 
 
 @st.composite
-def stacks(draw: st.DrawFn) -> dict[str, Any]:
-    """What no rule refuses."""
+def stacks(draw: st.DrawFn, *, runs: bool = False) -> dict[str, Any]:
+    """What no rule refuses. ``runs``: without ``purge``, which leaves out what runs."""
     mode = draw(st.sampled_from(MODES))
     workload = draw(st.sampled_from([each for each in WORKLOADS if mode != "native" or each != "StatefulSet"]))
     volume, ends, production = workload == "StatefulSet", workload in {"Job", "CronJob"}, draw(st.booleans())
@@ -47,7 +47,7 @@ def stacks(draw: st.DrawFn) -> dict[str, Any]:
     in_image = draw(st.booleans())
     variables = draw(st.dictionaries(VARIABLES, TEXTS))
     secret = draw(st.dictionaries(VARIABLES, st.sampled_from(["flights-api/key", "others/some.KEY_2"])))
-    purge, policies = draw(st.booleans()), draw(st.booleans())
+    purge, policies = not runs and draw(st.booleans()), draw(st.booleans())
     return {
         "clusterId": draw(labels(40)),
         "jobId": draw(st.just("") | labels(40)),

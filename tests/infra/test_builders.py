@@ -28,6 +28,7 @@ from understudy.cli.main import app
 from understudy.config.bundle import keys_of
 
 any_stack = given(stack=stacks().map(settings_from))
+any_running_stack = given(stack=stacks(runs=True).map(settings_from))
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 CHECKS = yaml.safe_load((PROJECT / "infra" / "kube-linter.yaml").read_text(encoding="utf-8"))["checks"]["include"]
@@ -76,7 +77,7 @@ class TestPods:
             assert violations(template_in(each)["spec"]) == []
 
     @patient
-    @any_stack
+    @any_running_stack
     def test_are_found_by_whatever_selects_them(self, stack: Settings) -> None:
         objects = everything(stack)
         template = template_of(objects)
@@ -100,7 +101,7 @@ class TestPods:
             assert each["matchLabels"].items() <= template["metadata"]["labels"].items()
 
     @patient
-    @any_stack
+    @any_running_stack
     def test_name_nothing_that_is_not_there(self, stack: Settings) -> None:
         objects = everything(stack)
         pod = template_of(objects)["spec"]
@@ -125,7 +126,7 @@ class TestPods:
             assert {each["port"] for each in monitor["spec"]["podMetricsEndpoints"]} <= ports
 
     @patient
-    @any_stack
+    @any_running_stack
     def test_are_told_each_variable_once(self, stack: Settings) -> None:
         (container,) = template_of(everything(stack))["spec"]["containers"]
         told = [each["name"] for each in container["env"]]
@@ -150,7 +151,7 @@ class TestPods:
         assert executors == ({} if mode == "application" else given)
 
     @patient
-    @any_stack
+    @any_running_stack
     def test_have_a_token_only_where_it_opens_something(self, stack: Settings) -> None:
         objects = everything(stack)
         bound = {subject["name"] for each in of_kind(objects, "RoleBinding") for subject in each["subjects"]}
@@ -323,7 +324,7 @@ def test_a_field_misspelled_or_of_the_wrong_type_does_not_fit() -> None:
         assert refused({**deployment, "spec": {**deployment["spec"], **change}}), change
 
 
-@any_stack
+@any_running_stack
 @patient
 def test_a_replica_is_told_every_option_that_a_stack_has_a_key_for(stack: Settings) -> None:
     """And understands it: the options are read by the command itself."""

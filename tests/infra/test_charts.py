@@ -130,6 +130,17 @@ def test_what_the_pulumi_program_tells_a_chart_fits_its_schema(mode: dict[str, s
         assert list(Draft7Validator(Chart(path).schema).iter_errors(values)) == [], path
 
 
+def test_the_object_store_is_pulled_with_the_stacks_credentials() -> None:
+    seen = record(
+        bucketKind="incluster",
+        bucketSecret="flights-bucket",
+        bucketImage="mirror.example/versitygw:v1",
+        imagePullSecrets=["mirror"],
+    )
+    (chart,) = [each for each in seen if each.kind == "Chart"]
+    assert chart.inputs["values"]["imagePullSecrets"] == ["mirror"]
+
+
 class TestVersions:
     """What the charts install is what the tests here run."""
 

@@ -71,6 +71,15 @@ class TestWhatOutlivesTheStack:
         seen = record(**given, createNamespace=True)
         assert {each.kind for each in seen if each.retain or each.protect} == {"Namespace"}
 
+    @pytest.mark.parametrize("workload", [{}, {"workload": "StatefulSet", "replicas": 1}, {"workload": "Job"}])
+    def test_with_purge_nothing_runs_that_could_write_or_fail_to_come_up(self, workload: dict[str, Any]) -> None:
+        told = {"bucketKind": "incluster", "bucketSecret": "s", "monitoringChart": True, "purge": True}
+        seen = record(**workload, **told)
+        (kind,) = {each.kind for each in record(**workload)} & {"Deployment", "StatefulSet", "Job"}
+        assert not of(seen, kind, "Chart", "PodDisruptionBudget")
+        kept = {each.object_name for each in ha(record(**workload, **{**told, "purge": False}))}
+        assert {each.object_name for each in ha(seen)} == kept
+
     def test_what_drivers_wrote_is_never_declared_and_never_compared(self) -> None:
         for each in ha(record()):
             assert not {"data", "binaryData", "spec"} & set(each.inputs)
@@ -270,6 +279,20 @@ class TestKeysOfTheBucket:
         (workload,) = of(seen, "Deployment")
         arguments = workload.inputs["spec"]["template"]["spec"]["containers"][0]["args"]
         assert any("WebIdentityTokenFileCredentialsProvider" in each for each in arguments)
+
+    def test_another_identity_makes_other_pods(self) -> None:
+        """Which one a pod has is decided when it is made."""
+
+        def template(**told: Any) -> dict[str, Any]:
+            (workload,) = of(record(**told), "Deployment")
+            found: dict[str, Any] = workload.inputs["spec"]["template"]["metadata"]
+            return found
+
+        one, other = (template(workloadIdentity={"example.com/role": role}) for role in ("x", "y"))
+        assert one["annotations"] != other["annotations"]
+        assert "annotations" not in template()
+        (job,) = of(record(workload="Job", workloadIdentity={"example.com/role": "x"}), "Job")
+        assert "annotations" not in job.inputs["spec"]["template"]["metadata"], "it would be another run"
 
 
 class TestABucketOnAws:

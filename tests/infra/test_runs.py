@@ -127,6 +127,26 @@ class TestARun:
         assert 'present_over_time(understudy_leader{workload!="Job"}[' in rules
 
 
+@pytest.mark.parametrize(
+    ("told", "marked"),
+    [
+        ({}, False),
+        ({"replicas": 1}, True),
+        ({"rehearse": "off"}, True),
+        ({"mode": "native", "standbyExecutors": 0}, True),
+        ({"mode": "native"}, False),
+        ({"workload": "StatefulSet", "replicas": 1}, True),
+    ],
+)
+def test_a_job_that_has_no_standby_to_rehearse_is_marked_for_the_alert_that_misses_one(
+    told: dict[str, Any], *, marked: bool
+) -> None:
+    stack = settings_from({**LEAST, **told, "podMonitor": True, "metricsFrom": "monitoring"})
+    (monitor,) = of_kind(everything(stack), "PodMonitor")
+    (scraped,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (relabeled(scraped["relabelings"]).get("standby") == "none") is marked
+
+
 def relabeled(relabelings: list[dict[str, Any]], **labels: str) -> dict[str, str]:
     """As Prometheus does (its documentation of ``relabel_config``, action ``replace``): groups that are not there are empty, and so goes
     a label without a value.
@@ -153,6 +173,10 @@ class TestACronJob:
 
     def test_begins_no_run_while_one_is_under_way(self) -> None:
         assert self.spec()["concurrencyPolicy"] == "Forbid"
+
+    def test_leaves_out_a_time_that_passed_while_one_was_under_way(self) -> None:
+        """Without a limit Kubernetes begins that one as soon as the other has ended."""
+        assert 10 <= self.spec()["startingDeadlineSeconds"] < 300
 
     def test_has_its_schedule_and_time_zone(self) -> None:
         spec = self.spec(timeZone="Europe/Berlin")

@@ -136,6 +136,16 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("workloadIdentity", {"workloadIdentity": {"a": "b"}, "bucketSecret": "s"}, "either"),
     ("egress", {"egress": ["everywhere"]}, "a CIDR"),
     ("sparkSettings", {"sparkSettings": {"spark.driver.memory": "9g"}}, "is what driverMemory is for"),
+    (
+        "sparkSettings",
+        {"sparkSettings": {"spark.hadoop.fs.s3a.encryption.algorithm": "SSE-KMS"}, "haStorage": True},
+        "spark.hadoop.fs.s3a.encryption.algorithm' is refused; SSE-KMS is nothing that HA storage can use",
+    ),
+    (
+        "sparkSettings",
+        {"sparkSettings": {"spark.hadoop.fs.s3a.aws.credentials.provider": "org.example.Mine"}, "haStorage": True},
+        "Mine is nothing that HA storage can use",
+    ),
     ("metricsFrom", {"podMonitor": True}, "keep Prometheus out"),
     ("bucketSecret", {"bucketSecret": "My_Secret"}, "an object's name"),
     ("imagePullSecrets", {"imagePullSecrets": ["a_b"]}, "an object's name"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -44,3 +45,28 @@ def test_without_pulumi_it_says_where_it_comes_from(tmp_path: Path) -> None:
     assert ended.returncode == 3
     assert "pulumi is missing. Install it" in ended.stderr
     assert not (tmp_path / ".config").exists()
+
+
+def test_a_purge_whose_update_fails_removes_nothing_and_says_so(tmp_path: Path) -> None:
+    """What is to go would still be retained: a destroy would only forget it."""
+    calls = tmp_path / "calls"
+    fake = tmp_path / "pulumi"
+    fake.write_text(f'#!/bin/sh\necho "$@" >>{calls}\ncase " $* " in *" up "*) exit 1 ;; esac\n')
+    fake.chmod(0o755)
+    project = tmp_path / "project"
+    (project / "stacks").mkdir(parents=True)
+    (project / "stacks" / "Pulumi.dev.yaml").touch()
+    (project / "tools").mkdir()
+    shutil.copy(PROJECT / "tools" / "stack.sh", project / "tools")
+    (project / "infra").mkdir()
+    shutil.copy(PROJECT / "infra" / "requirements.txt", project / "infra")
+    (project / ".venv-infra").mkdir()
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), "SURE": "yes"}
+    command = [str(project / "tools" / "stack.sh"), "purge", "dev"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "no data was removed yet" in ended.stderr
+    said = calls.read_text()
+    assert "config set --stack dev purge true" in said
+    assert "destroy" not in said
+    assert "config rm" not in said

@@ -132,6 +132,8 @@ class SimulatedDriver:
 
     #: Nothing is known of memory here.
     memory_was_short = False
+    #: At its deadlines a JVM halts by itself.
+    past_deadline = False
 
     def lift_priority(self) -> None:
         pass

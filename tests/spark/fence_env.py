@@ -78,6 +78,11 @@ class Driver:
     def fence(self) -> Any:
         return self.jvm.dev.understudy.fence.Fence
 
+    def quiesce(self, within_ms: int) -> bool:
+        """As ``FenceClient.quiesce``."""
+        self.fence.hold()
+        return bool(self.fence.awaitQuiet(within_ms))
+
     def attach(self, cluster: str = "c", job: str = "j", lock: str = "file", timeout_ms: int = 2000) -> None:
         self.fence.attach(str(self.gate.path), self.holder, cluster, job, lock, "{}", str(self.log_path), timeout_ms)
 

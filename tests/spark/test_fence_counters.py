@@ -109,7 +109,7 @@ def test_directories_that_are_written_once_are_forgotten_and_claimed_again_when_
         assert len(roots) == 257, "256 outputs, and what was claimed by its name"
         assert str(lake / "299") in roots
         assert str(lake / "43") not in roots
-        assert one.fence.quiesce(0), "what a batch writer writes to has no batch in flight, even with files there"
+        assert one.quiesce(0), "what a batch writer writes to has no batch in flight, even with files there"
 
         one.fence.forget(str(tmp_path / "checkpoint"), one.conf)
         assert len(one.state()["roots"]) == 256

@@ -34,9 +34,9 @@ def names(directory: Path) -> list[str]:
 
 def test_quiesce_waits_for_the_batch_in_flight_and_holds_the_next(one: Driver, tmp_path: Path) -> None:
     one.write(tmp_path / "offsets" / "0")
-    assert not one.fence.quiesce(50)
+    assert not one.quiesce(50)
     one.write(tmp_path / "commits" / "0")
-    assert one.fence.quiesce(5_000)
+    assert one.quiesce(5_000)
     held = threading.Thread(target=one.write, args=(tmp_path / "offsets" / "1",), daemon=True)
     held.start()
     held.join(0.2)
@@ -56,11 +56,11 @@ def test_a_batch_that_a_predecessor_left_behind_counts_as_in_flight_until_it_is_
         (tmp_path / file).write_text("v1\n{}")
     one.claim(tmp_path)
     assert [root["in_flight"] for root in one.state()["roots"] if root["root"] == str(tmp_path)] == [1]
-    assert not one.fence.quiesce(50)
+    assert not one.quiesce(50)
     one.write(tmp_path / "commits" / "1")
-    assert one.fence.quiesce(5_000)
+    assert one.quiesce(5_000)
 
 
 def test_offsets_that_were_never_published_are_no_batch_in_flight(one: Driver, tmp_path: Path) -> None:
     one.open(tmp_path / "offsets" / "0").cancel()
-    assert one.fence.quiesce(5_000)
+    assert one.quiesce(5_000)

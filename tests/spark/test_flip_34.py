@@ -82,14 +82,14 @@ def write(name):
         Path(f"{name}-{number}").write_text(json.dumps(found))
     return batch
 
-quiesce = FenceClient.quiesce
+await_quiet = FenceClient.await_quiet
 
 def holds(*given):
-    quiet = quiesce(*given)
+    quiet = await_quiet(*given)
     Path("holds").touch()
     return quiet
 
-FenceClient.quiesce = holds
+FenceClient.await_quiet = holds
 
 windows = rows.groupBy(F.window("at", "10 seconds")).count().select(
     F.concat_ws(":", F.col("window.start").cast("long"), "count").alias("value")

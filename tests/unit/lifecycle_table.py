@@ -199,6 +199,7 @@ def _of_the_rest() -> Iterator[Event | Outcome]:
     )
     for failures in ((NOW,), (NOW - 1.0, NOW)):
         yield FailureRecorded(failures, "it failed")
+    yield FailureRecorded((), "its lease was not renewed", counts=False)
     for holder in ("other", None):
         for restarts in (False, True):
             yield SuccessorLookedFor(holder, 2.0, restarts)

@@ -27,6 +27,8 @@ class Leader:
         self.reported: list[int] = []
         self.sent: queue.Queue[Message] = queue.Queue()
         self.released = threading.Event()
+        self.looks = threading.Event()  # cleared: a look asks a store that does not answer
+        self.looks.set()
         self.copying, self.times = threading.Event(), queue.Queue[float]()
         running = SimpleNamespace(isActive=not ended)
         flights = SimpleNamespace(name="flights", checkpoint="file:/checkpoints/flights", query=running)
@@ -53,7 +55,8 @@ class Leader:
             "gate_client": GateClient(),
             "registry": SimpleNamespace(queries=lambda: [flights, other]),
             "fence": SimpleNamespace(
-                quiesce=self._quiesce,
+                hold_batches=lambda: None,
+                await_quiet=self._await_quiet,
                 release=lambda: None,
                 roots_in_flight=lambda: {"/checkpoints/flights"},
                 attached_to_jvm=True,
@@ -73,7 +76,8 @@ class Leader:
         self.copying.wait(30.0)
         self.times.put(copied())
 
-    def _quiesce(self, within_ms: int) -> bool:
+    def _await_quiet(self, within_ms: int) -> bool:
+        self.looks.wait(30.0)
         self.in_flight -= 1
         return self.in_flight < 0
 
@@ -117,6 +121,19 @@ def test_a_hold_that_is_let_go_says_nothing_and_the_next_one_does() -> None:
     leader.in_flight = 0
     leader.hold.begin(Hold("r2", 30.0, False))
     assert leader.sent.get(timeout=30.0) == Held("r2", "")
+
+
+def test_a_look_that_lasts_does_not_keep_it_from_being_let_go() -> None:
+    leader = Leader()
+    leader.looks.clear()
+    leader.hold.begin(Hold("r1", 3600.0, False))
+    while not leader.held:
+        time.sleep(0.01)
+    leader.hold.let_go()
+    assert leader.released.is_set()
+    leader.looks.set()
+    leader.hold.begin(Hold("r2", 30.0, False))
+    assert leader.sent.get(timeout=30.0) == Held("r2", ""), "the first one says nothing"
 
 
 def test_a_hold_for_a_drain_names_the_checkpoints_that_have_to_be_drained() -> None:

@@ -297,7 +297,11 @@ def test_another_run_takes_the_place_of_one_that_is_drained_once_that_is_to_be_c
         job = await jobs.ask(Request("c1", Action.CANCEL))
         assert not job.not_led_for("second")
         job = await jobs.begin_attempt(3, "b", nothing_granted, Generation(), run="second", now=1100.0)
-        assert (job.status, job.runs.run, job.token) == (Status.RUNNING, "second", Token(3, 1))
+        assert (job.status, job.runs.run, job.runs.ended) == (Status.CANCELED, "first", 1100.0), (
+            "its result comes first"
+        )
+        job = await jobs.begin_attempt(3, "b", nothing_granted, Generation(), run="second", now=1101.0)
+        assert (job.status, job.runs.run, job.token) == (Status.RUNNING, "second", Token(3, 2))
         assert [(each.run, each.status) for each in job.runs.past if each.run] == [("first", "CANCELED")]
         assert job.requests.answer == Answer("c1", Result.DONE, 1100.0, "the run has ended as CANCELED")
         assert job.checkpoints.drained == {A.root}, "its entry may stand there"

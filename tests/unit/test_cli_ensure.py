@@ -215,6 +215,15 @@ class TestSuspended:
         assert isinstance(refused.exception, RequestUnanswered)
         assert "request s1" in str(refused.exception)
 
+    def test_a_savepoint_that_a_suspension_follows_is_waited_for_as_long_as_one_may_take(
+        self, led: JobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(requests, "_SLACK", 0.0)
+        done(led.ask(Request("s1", "savepoint", then="suspend")))
+        refused = ensure(tmp_path, "suspended", "--timeout", "0.3")
+        assert isinstance(refused.exception, RequestUnanswered)
+        assert "request s1" in str(refused.exception)
+
     @pytest.mark.parametrize(("how", "status"), [(fail, "FAILED"), (cancel, "CANCELED")])
     def test_a_job_that_ends_while_its_suspension_is_waited_for_is_left_alone(
         self,

@@ -15,13 +15,13 @@ from understudy.cli.main import app
 
 #: Option, its default, and what help says of it where that is not the default itself.
 OPTIONS: list[tuple[str, Any, str]] = [
-    ("--checkpoints", None, "below --ha-dir, off a cluster"),
+    ("--checkpoints", None, "below --ha-dir, with --ha filesystem"),
     ("--cluster-id", None, "the script's name"),
     ("--ha", None, "what --lock belongs to; without it, kubernetes in a pod, else filesystem"),
     ("--ha-address", None, "none"),
     ("--ha-dir", None, "~/.local/state/understudy"),
     ("--job-id", None, "the cluster id"),
-    ("--listen", None, "nowhere; in a pod [::]:8080, every address of IPv4 and IPv6"),
+    ("--listen", None, "nowhere; with --ha kubernetes [::]:8080, every address of IPv4 and IPv6"),
     ("--lock", None, "the first that --ha has: lease in a pod, else file"),
     ("--namespace", None, "the pod's own"),
     ("--profile", "default", ""),

@@ -207,6 +207,14 @@ async def forbids_ann(request: web.Request) -> web.Response:
     return await forbids(request, "ann")
 
 
+async def knows_no_one(_: web.Request) -> web.Response:
+    return web.json_response({"kind": "Status", "message": "Unauthorized"}, status=401)
+
+
+async def is_overloaded(_: web.Request) -> web.Response:
+    return web.json_response({"kind": "Status", "message": "no leader of etcd"}, status=503)
+
+
 @pytest.mark.parametrize("command", ["status", "resume", "leader"])
 @pytest.mark.parametrize(
     ("handler", "cluster", "code", "said"),
@@ -215,11 +223,13 @@ async def forbids_ann(request: web.Request) -> web.Response:
         (knows_flights, "flights", 9, "no replica"),
         (forbids, "flights", 7, "this service account (jobs/watcher) may not get configmaps jobs/flights-replicas"),
         (forbids_ann, "flights", 7, "[flights-replicas] to their Role (docs/requests.md has one) of namespace jobs"),
+        (knows_no_one, "flights", 4, "the API server does not know who asks"),
+        (is_overloaded, "flights", 8, "the API server cannot answer now"),
         (None, "flights", 8, "the API server does not answer"),
     ],
-    ids=["mistyped", "never-began", "forbidden", "a-person-forbidden", "down"],
+    ids=["mistyped", "never-began", "forbidden", "a-person-forbidden", "not-logged-in", "overloaded", "down"],
 )
-def test_in_kubernetes_four_things_are_four_sentences_and_exit_codes(
+def test_in_kubernetes_different_things_are_different_sentences_and_exit_codes(
     tmp_path: Path, command: str, handler: Handler | None, cluster: str, code: int, said: str
 ) -> None:
     found = in_kubernetes(tmp_path, handler, command, "--cluster-id", cluster)

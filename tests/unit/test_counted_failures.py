@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.doubles.memory import MemoryDocumentStore
 from tests.unit.test_job_store import CODE, known, record, with_store
 from understudy.documents import codec
 from understudy.documents.model import Content, Written
+from understudy.errors import LeadershipLost
 from understudy.ha.job_store import JobStore
+from understudy.protocol.token import Token
 
 
 def test_a_failure_whose_answer_was_lost_counts_once_and_the_one_of_the_next_start_counts_again() -> None:
@@ -47,5 +51,15 @@ def test_failures_count_until_a_driver_has_run_well() -> None:
         token = (await jobs.begin_attempt(3, "a", known(0), CODE)).token
         assert (await jobs.ran_well(token)).failures == ()
         assert (await jobs.failed_once(token, 900.0, 100.0, "died")).failures == (900.0,)
+
+    with_store(check)
+
+
+def test_a_leader_that_counts_no_failure_reads_its_job_and_writes_nothing() -> None:
+    async def check(_: MemoryDocumentStore, jobs: JobStore) -> None:
+        begun = await jobs.begin_attempt(1, "a", known(0), CODE)
+        assert await jobs.still_led(begun.token) == begun == await jobs.read()
+        with pytest.raises(LeadershipLost):
+            await jobs.still_led(Token(0, 1))
 
     with_store(check)

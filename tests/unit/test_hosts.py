@@ -17,7 +17,7 @@ from tests.unit.answering import Handler, served
 from understudy.config.timings import timings_from
 from understudy.documents.api_server import ApiServer
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.errors import AccessDenied, SettingsError
+from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
 from understudy.events import Log
 from understudy.ha.replicas import Replica
 from understudy.ha.services import HighAvailabilityServices
@@ -83,6 +83,15 @@ def test_a_pod_that_may_not_see_itself_says_so(tmp_path: Path) -> None:
         return web.json_response({"message": "no"}, status=403)
 
     with pytest.raises(AccessDenied, match="may not see its own pod"):
+        host_at(tmp_path, handler)
+
+
+@pytest.mark.usefixtures("in_a_pod")
+def test_a_pod_that_meets_an_outage_is_not_told_to_look_at_its_role(tmp_path: Path) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.json_response({"message": "no leader of etcd"}, status=503)
+
+    with pytest.raises(ServerUnreachable, match="cannot answer now"):
         host_at(tmp_path, handler)
 
 

@@ -7,7 +7,8 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 
@@ -18,9 +19,11 @@ from understudy.documents.model import Content
 from understudy.errors import DocumentEmptied, IdentityConflict
 from understudy.fencing.claim import Claimed, Reason, claim
 from understudy.ha.generation import Generation
+from understudy.ha.job import Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.moved import Moved, State
 from understudy.ha.replicas import Replica, ReplicaStore
+from understudy.ha.requests import Action, Request
 from understudy.protocol.claim import Claim
 from understudy.protocol.token import NONE, Token
 from understudy.supervisor.claims import JobClaims, claimed_by_another
@@ -197,3 +200,33 @@ def test_a_job_that_was_moved_goes_on_above_its_claims_under_the_lock_it_was_mov
     assert asyncio.run(run(5)) == 7
     with pytest.raises(IdentityConflict, match="HA storage is claimed"):
         asyncio.run(run(8))
+
+
+def test_a_run_that_the_next_one_cancels_has_its_result_before_that_one_begins(settings: RunSettings) -> None:
+    """It was DRAINING, was to be canceled, and no replica of it was left."""
+    seen: list[tuple[str, str]] = []
+
+    async def run() -> None:
+        cluster = Cluster(settings)
+        cluster.settings = replace(settings, run_id="first")
+        first = cluster.pod("a")
+        token = await cluster.begin(first, 1)
+        await first.jobs.ask(Request("d1", Action.DRAIN))
+        await first.jobs.drain(token, "d1", ())
+        await first.jobs.ask(Request("c1", Action.CANCEL))
+        cluster.settings = replace(settings, run_id="second")
+        second = cluster.pod("b")
+
+        async def before_another_run() -> None:
+            job = await second.jobs.read()
+            assert job is not None
+            seen.append((job.runs.run, job.status.value))
+
+        results: Any = SimpleNamespace(before_another_run=before_another_run)
+        assert await cluster.begin(replace(second, results=results), 2) == Token(2, 2)
+        job = await second.jobs.read()
+        assert job is not None
+        assert (job.runs.run, job.status) == ("second", Status.RUNNING)
+
+    asyncio.run(run())
+    assert seen == [("first", "DRAINING"), ("first", "CANCELED")]

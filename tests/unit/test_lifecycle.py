@@ -157,6 +157,7 @@ ROWS: list[tuple[State, Event | Outcome, str, str]] = [
     # the job
     (BETWEEN_DRIVERS, FailureRecorded((NOW,), "it failed"), "Leading", "FindSuccessor"),
     (BETWEEN_DRIVERS, FailureRecorded((NOW - 1, NOW), "it failed"), "Leading", "RecordEnd"),
+    (BETWEEN_DRIVERS, FailureRecorded((NOW - 1, NOW), "it was late", counts=False), "Leading", "FindSuccessor"),
     (BETWEEN_DRIVERS, SuccessorLookedFor("other", 2.0, False), "HandingOver", "ReleaseLock"),
     (BETWEEN_DRIVERS, SuccessorLookedFor(None, 2.0, False), "Leading", "ScheduleRestart"),
     (BETWEEN_DRIVERS, SuccessorLookedFor(None, 0.0, True), "Leading", "BeginAttempt"),
@@ -228,6 +229,19 @@ def test_a_leader_without_a_successor_waits_before_it_starts_again() -> None:
     state, commands = step(state, RestartDue(TOKEN), NOW)
     state, commands = step(state, SuccessorLookedFor(None, 0.0, restarts=True), NOW)
     assert commands == (BEGIN,)
+
+
+def test_a_driver_that_a_missed_renewal_has_ended_is_no_failure_of_the_job() -> None:
+    """Its user code had to die, and the lock may still be this replica's when the server is back: a standby takes over all the same."""
+    end = Failed("user code was running when the lease could not be renewed", overdue=True)
+    state, commands = step(LEADING, DriverExited(1, end), NOW)
+    assert commands[-1] == RecordFailure(TOKEN, end.reason, counts=False)
+    state, commands = step(state, FailureRecorded((NOW,) * 20, end.reason, counts=False), NOW)
+    assert commands == (FindSuccessor(earlier_generation=True),)
+    _, commands = step(state, SuccessorLookedFor("other", 0.0, restarts=False), NOW)
+    assert commands == (ReleaseLock("other", 0.0),)
+    _, commands = step(state, SuccessorLookedFor(None, 0.0, restarts=False), NOW)
+    assert commands == (ScheduleRestart(0.0, TOKEN),)
 
 
 def test_what_others_read_of_a_conflict_names_the_option_and_the_remedy() -> None:

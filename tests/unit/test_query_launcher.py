@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -102,6 +103,34 @@ def test_each_query_begins_in_its_turn_and_the_last_ends_the_turns() -> None:
     begins = [done.index(f"begins {name}") for name in "abc"]
     assert all(turn < begun for turn, begun in zip(turns, begins, strict=True))
     assert max(turns) < done.index("end")
+
+
+def test_a_query_that_is_started_while_others_wait_for_their_turns_changes_nothing_of_them() -> None:
+    done: list[str] = []
+    waits, goes_on = threading.Event(), threading.Event()
+
+    class Slow(Pace):
+        def awaitTurn(self) -> None:  # noqa: N802 - Java's
+            super().awaitTurn()
+            waits.set()
+            goes_on.wait(10.0)
+
+        def awaitOver(self) -> None:  # noqa: N802 - Java's
+            self._note("over")
+
+    made = launcher(Slow(done))
+    queries: Any = [Query("a", done), Query("b", done)]
+    takeover = threading.Thread(target=made.claim_and_start, args=(queries,))
+    takeover.start()
+    assert waits.wait(10.0)
+    alone: Any = [Query("z", done)]
+    made.claim_and_start(alone)
+    goes_on.set()
+    takeover.join(10.0)
+    assert "begun z in /checkpoints/z" not in done
+    assert {"begun a in /checkpoints/a", "begun b in /checkpoints/b", "end"} <= set(done)
+    made.await_first_batches()
+    assert done[-1] == "over"
 
 
 def test_queries_that_exclude_each_other_have_one_turn() -> None:

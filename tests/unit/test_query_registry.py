@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +34,8 @@ class Gate:
         Activity(home / "gate.activity", create=True)
         self.held: queue.Queue[str] = queue.Queue()
         self.gate_client = GateClient(home / "gate", home / "job.py", self.held.put)
-        self.registry = QueryRegistry(self.gate_client)
+        self.all_may_begin = threading.Event()
+        self.registry = QueryRegistry(self.gate_client, self.all_may_begin.set)
 
     def open(self) -> None:
         now = instant()
@@ -150,6 +152,85 @@ def test_a_listener_that_a_start_waits_for_gets_that_query_and_waits_for_no_othe
         with pytest.raises(ScriptProblem, match="starts when it has returned"):
             gate.registry.wait_for_query(later)
     assert not gate.registry.in_callback
+
+
+def in_a_batch(gate: Gate, question: Callable[[], Any]) -> Any:
+    def batch() -> Any:
+        with gate.gate_client.user_code(of_a_batch=True):
+            return question()
+
+    return asked(batch).get(timeout=TEN_SECONDS)
+
+
+@pytest.mark.parametrize("thread", ["the batch's", "one of its own"])
+def test_a_query_that_a_batch_waits_for_does_not_wait_for_that_batch(gate: Gate, thread: str) -> None:
+    gate.open()
+    query: Any = Query()
+    gate.registry.add(query)
+
+    def question() -> Any:
+        answer = asked(lambda: gate.registry.wait_for_query(query)) if thread == "one of its own" else None
+        if answer is None:
+            threading.Timer(0.1, query.registered.set).start()
+            query.query = "runs"
+            return gate.registry.wait_for_query(query)
+        assert gate.all_may_begin.wait(TEN_SECONDS)
+        query.query = "runs"
+        query.registered.set()
+        return answer.get(timeout=TEN_SECONDS)
+
+    assert in_a_batch(gate, question) == "runs"
+    assert gate.all_may_begin.is_set()
+
+
+def test_the_script_waits_for_its_queries_turns(gate: Gate) -> None:
+    gate.open()
+    query: Any = Query()
+    gate.registry.add(query)
+    with gate.gate_client.user_code(of_a_batch=True):
+        pass  # a batch that is over
+    threading.Timer(0.1, query.registered.set).start()
+    query.query = "runs"
+    running: Any = gate.registry.wait_for_query(query)
+    assert running == "runs"
+    assert not gate.all_may_begin.is_set()
+
+
+def test_a_batch_that_drains_is_told_of_a_query_that_has_ended_and_the_script_is_not(gate: Gate) -> None:
+    gate.open()
+    ended: Any = Query()
+    ended.query = SimpleNamespace(isActive=False)
+    ended.registered.set()
+    gate.registry.add(ended)
+    gate.registry.drain()
+
+    def batch() -> Any:
+        script = asked(lambda: gate.registry.wait_for_query(ended))
+        with pytest.raises(queue.Empty):
+            script.get(timeout=0.3)
+        return gate.registry.wait_for_query(ended)
+
+    assert in_a_batch(gate, batch) is ended.query
+
+
+def test_a_stop_waits_for_queries_that_have_not_begun_also_while_this_driver_leads(gate: Gate) -> None:
+    gate.open()
+    query: Any = Query()
+    gate.registry.add(query)
+    stops = asked(gate.registry.wait_before_stop)
+    with pytest.raises(queue.Empty):
+        stops.get(timeout=0.3)
+    query.query = SimpleNamespace(isActive=True)
+    query.registered.set()
+    assert stops.get(timeout=TEN_SECONDS) is None
+
+
+def test_a_stop_after_the_loss_of_leadership_waits_for_nothing(gate: Gate) -> None:
+    """A script's handler of SIGTERM calls it, also on a standby."""
+    gate.gate_client.close_for_good()
+    query: Any = Query()
+    gate.registry.add(query)
+    assert asked(gate.registry.wait_before_stop).get(timeout=TEN_SECONDS) is None
 
 
 def test_what_reads_a_memory_sinks_view_waits_until_spark_has_made_it(gate: Gate) -> None:

@@ -109,6 +109,30 @@ def test_results_are_in_the_order_of_their_tokens_and_of_one_job() -> None:
     with_store(check)
 
 
+def test_results_are_read_several_at_a_time() -> None:
+    """A replica reads all of them before it begins, where the documents are lost: one after the other took longer than its probes wait."""
+
+    class Slow(MemoryBlobStore):
+        most = reads = 0
+
+        async def read(self, name: str) -> bytes | None:
+            self.reads += 1
+            self.most = max(self.most, self.reads)
+            await asyncio.sleep(0.001)
+            self.reads -= 1
+            return await super().read(name)
+
+    async def check() -> None:
+        blobs = Slow()
+        results = JobResultStore(blobs, "c", "j")
+        for number in range(20):
+            await results.commit(replace(RESULT, run=f"run-{number}", token=int(Token(3, 1 + number))))
+        assert len(await results.all()) == 20
+        assert 1 < blobs.most <= 8
+
+    asyncio.run(check())
+
+
 def test_runs_without_an_id_are_told_apart_by_the_token_they_began_under() -> None:
     async def check(_: MemoryBlobStore, results: JobResultStore) -> None:
         plain = replace(RESULT, run="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ class Parts:
         self.standing = State.STANDBY
         self.queries: list[Any] = []
         self.looks = threading.Event()  # for the first commit
+        self.first_batches = threading.Event()
         self.ended = threading.Event()
         self.stale = StaleSnapshotReporter(self.send)
         self.handed_over = HandedOver(restart=self.note("restart"))
@@ -43,9 +45,10 @@ class Parts:
             "rehearsals": SimpleNamespace(cancel=self.note("cancel"), let_go=self.note("let go"), waited=waited),
             "registry": SimpleNamespace(add=self.queries.append, queries=lambda: list(self.queries)),
             "claims": SimpleNamespace(granted=self.note("granted"), reclaim=self.note("reclaim")),
-            "launcher": SimpleNamespace(claim_and_start=self.start),
+            "launcher": SimpleNamespace(claim_and_start=self.start, await_first_batches=self.first_batches.wait),
             "recovery": SimpleNamespace(
                 follow=lambda query: self.done.append(f"follow {query.name}"),
+                report_ended=lambda queries: self.done.append(f"ended {len(queries)}"),
                 query_count=SimpleNamespace(changed=self.count),
             ),
             "first_commit": SimpleNamespace(report=lambda _: self.looks.set()),
@@ -153,17 +156,17 @@ class TestStaleSnapshot:
         reporter.report_stale(GONE)
         assert sent == [StaleSnapshot(f"a file or table is missing: RuntimeError: {GONE}")]
 
-    def test_is_not_reported_once_every_query_has_begun_and_one_has_committed(self) -> None:
+    def test_is_not_reported_once_first_batches_are_over_and_one_has_committed(self) -> None:
         sent: list[Message] = []
         reporter = StaleSnapshotReporter(sent.append)
         reporter.takeover_begins(waited=True)
-        reporter.started()
+        reporter.first_batches_over()
         reporter.committed()
         reporter.report_stale(GONE)
         assert sent == []
 
-    @pytest.mark.parametrize("so_far", [StaleSnapshotReporter.started, StaleSnapshotReporter.committed])
-    def test_is_reported_of_a_start_after_the_first_commit_and_before_it(
+    @pytest.mark.parametrize("so_far", [StaleSnapshotReporter.first_batches_over, StaleSnapshotReporter.committed])
+    def test_is_reported_of_a_first_batch_after_the_first_commit_and_before_it(
         self, so_far: Callable[[StaleSnapshotReporter], None]
     ) -> None:
         sent: list[Message] = []
@@ -179,6 +182,19 @@ class TestStaleSnapshot:
         parts.stale.committed()
         parts.stale.report_stale(GONE)
         assert "StaleSnapshot" not in parts.done
+
+    def test_is_reported_of_the_last_query_whose_first_batch_comes_when_others_have_committed(self) -> None:
+        parts = Parts()
+        parts.queries += [declared("a"), declared("b")]
+        parts.takeover.granted(Granted(1))
+        assert parts.takeover.settled(10.0)
+        parts.stale.committed()
+        parts.stale.report_stale(GONE)
+        assert "StaleSnapshot" in parts.done
+        assert "ended 2" not in parts.done
+        parts.first_batches.set()
+        while "ended 2" not in parts.done:
+            time.sleep(0.01)
 
     def test_is_not_reported_of_a_script_that_waited_for_nothing(self) -> None:
         parts = Parts(waited=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -109,8 +110,8 @@ async def _suspended(job_of: JobOf, job: Job | None, timeout: float) -> str:
         return f"is {job.status}, and stays so"
     asked = None if job is None else job.requests.under_way
     answer: Answer | None
-    if asked is not None and asked.action == wish.action:  # by an earlier try, or by hand
-        answer = await wait_for(job_of, asked, wish)
+    if asked is not None and asked.suspends:  # by an earlier try, by hand, or after a savepoint
+        answer = await wait_for(job_of, asked, replace(wish, action=asked.action))
     else:
         asked, answer = await ask(job_of, wish)
     assert answer is not None, "it was waited for"

@@ -43,7 +43,7 @@ def purge(
     """Remove the HA data of a job that has ended, for good: its documents, the results of its runs, and what was rehearsed on.
 
     Checkpoints, sinks and the claims in them stay. The documents become tombstones, so the cluster id is used up: replicas with it are refused
-    until a person deletes what is left, which is the directory <ha-dir>/<cluster id>, or the objects (make purge).
+    until a person deletes what is left, which is the directory <ha-dir>/<cluster id>, the objects (make purge), or the documents below --ha-address.
 
     Exit codes: 0 it is shown, or nothing of it is left; 2 there is no such cluster id, or no such place; 4 something was not removed, and running
     it again goes on; 7 a permission is missing; 8 the API server or the object store does not answer; 9 no replica has ever run; 10 the job has not

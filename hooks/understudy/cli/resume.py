@@ -48,7 +48,7 @@ def resume(
     """Let a job run again that has FAILED or is SUSPENDED, from its checkpoints, with all of its restarts.
 
     Fix the cause of a failure first. This command does not start replicas that ended with the job; in a cluster they come back by
-    themselves. A running job is left alone; a request to suspend it or to hand it over that is under way is withdrawn. A job that has
+    themselves. A running job is left alone; a request that is under way is withdrawn, but a cancel or a drain that has begun. A job that has
     FINISHED or was CANCELED is refused.
 
     A job that was refused because a checkpoint is gone or was restored from a copy continues with what is there now, once

@@ -118,7 +118,8 @@ def run(
 
     Exit codes: 0 the job FINISHED, or this replica was told to stop; 1 the job FAILED; 2 a setting is wrong; 3 Java, Spark or
     the fence is missing; 4 a document cannot be read; 5 another job, cluster or lock owns this; 6 the script is no streaming or
-    batch job; 70 a part of this replica failed unexpectedly. In a pod of a Kubernetes Job, 143 this replica was told to stop.
+    batch job; 7 a permission is missing; 8 the server of the documents or the HA storage does not answer; 70 a part of this replica failed
+    unexpectedly; 71 processes of a driver do not end. In a pod of a Kubernetes Job, 143 this replica was told to stop.
     """
     import asyncio
 

@@ -115,7 +115,7 @@ def fork(
         str,
         typer.Option(
             help="Where the new checkpoints shall be, in directories named for the queries: a directory, or s3a://BUCKET/PREFIX.",
-            show_default="below --ha-dir, off a cluster",
+            show_default="below --ha-dir, with --ha filesystem",
         ),
     ] = "",
     from_cluster: Annotated[str, typer.Option(help="Whose savepoint it is.", show_default="the one there is")] = "",
@@ -148,7 +148,7 @@ def fork(
     _check_ids(cluster_id, job_id)
     where = Where(ha_dir, from_cluster, namespace, context, ha, ha_address, conf)
     if not checkpoints and not where.on_this_machine:
-        raise SettingsError("it has to be named in a cluster", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
+        raise SettingsError("it has no default here", where="--checkpoints", remedy="Give s3a://BUCKET/PREFIX")
 
     async def copy() -> None:
         from understudy.ha import saved_files

@@ -149,7 +149,7 @@ class Storage(Group):
         str,
         Declared(
             "Base of the checkpoints of queries that name no location, by query name.",
-            default_words="below --ha-dir, off a cluster",
+            default_words="below --ha-dir, with --ha filesystem",
         ),
     ] = ""
     scratch: Annotated[
@@ -362,7 +362,7 @@ class Probes(Group):
         str,
         Declared(
             "Serve /livez, /readyz and /metrics at host:port.",
-            default_words="nowhere; in a pod [::]:8080, every address of IPv4 and IPv6",
+            default_words="nowhere; with --ha kubernetes [::]:8080, every address of IPv4 and IPv6",
         ),
     ] = ""
 

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from understudy.errors import AccessDenied, DocumentError, SettingsError
+from understudy.errors import AccessDenied, DocumentError, ServerUnreachable, SettingsError
 from understudy.protocol.names import FIELD_MANAGER
 
 
@@ -290,6 +290,21 @@ def forbidden(answer: Answer, verb: str, what: str, namespace: str, name: str) -
         where=name or namespace,
         remedy=f"Add {verb} on {what}{object_name} to {role} of namespace {namespace}",
     )
+
+
+def not_of_the_object(answer: Answer, where: str) -> DocumentError | None:
+    """What a status says of the server, or of who asks it; ``None`` where it is about the object."""
+    if answer.status == 401:
+        return DocumentError(  # no AccessDenied, which ends a Job for good: an API server that starts may not know its accounts yet
+            f"the API server does not know who asks: {answer.reason}",
+            where=where,
+            remedy="Log in again, or look at the token or certificate",
+        )
+    if answer.status == 429 or answer.status >= 500:
+        return ServerUnreachable(
+            f"the API server cannot answer now: {answer.reason}", where=where, remedy="Try again in a while"
+        )
+    return None
 
 
 async def _lines(stream: aiohttp.StreamReader, path: str) -> AsyncIterator[bytes]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
-from understudy.documents.api_server import Answer, ApiServer, Json, forbidden
+from understudy.documents.api_server import Answer, ApiServer, Json, forbidden, not_of_the_object
 from understudy.documents.model import (
     Conflict,
     Content,
@@ -289,6 +289,8 @@ class KubernetesDocumentStore:
     def _refusal(self, answer: Answer, verb: str, name: str) -> DocumentError:
         if answer.status == 403:
             return forbidden(answer, verb, self._shape.resource, self._api.namespace, name)
+        if (error := not_of_the_object(answer, name or self._api.namespace)) is not None:
+            return error
         return DocumentError(answer.reason, where=name, remedy="Look at the API server and at the object")
 
 

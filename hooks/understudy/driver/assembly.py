@@ -174,7 +174,7 @@ def _around_queries(
     gate: Path, gate_client: GateClient, fence_check: FenceCheck, send: Callable[[Message], None]
 ) -> _Queries:
     fence = FenceClient()
-    registry = QueryRegistry(gate_client)
+    registry = QueryRegistry(gate_client, fence.let_all_begin)
     claims = RootClaims(gate_client, fence_check, fence, send)
     stale_snapshot = StaleSnapshotReporter(send)
     roots = RootsInUse(registry, claims, fence)

@@ -139,7 +139,8 @@ class BatchHold:
             if number != self._number:
                 return None
             self.gate_client.hold()
-            quiet = self.fence.quiesce(_LOOK_MS)
+            self.fence.hold_batches()
+        quiet = self.fence.await_quiet(_LOOK_MS)  # without the lock: a store may be asked that does not answer
         if not quiet or not self.gate_client.writes:
             return quiet
         time.sleep(_LOOK_MS / 1000)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
@@ -96,6 +99,14 @@ class ConflictRecovery:
     def follow(self, query: PendingQuery) -> None:
         """Recover the query whenever it fails on a conflict, asked or not; report its end otherwise. Waits for nothing."""
         threading.Thread(target=self._watch_one, args=(query,), name="conflict-watch", daemon=True).start()
+
+    def report_ended(self, queries: Iterable[PendingQuery]) -> None:
+        """Report what has ended those of ``queries`` that do not run, unless it was a conflict: who follows them may come to that later."""
+        with suppress(Py4JError):  # the JVM is gone
+            for query in [each.query for each in queries]:
+                error = None if query is None else query.exception()
+                if error is not None and not is_log_conflict(error):
+                    self.stale_snapshot.report_stale(error)
 
     def _watch_one(self, pending: PendingQuery) -> None:
         while (query := pending.query) is not None:

@@ -33,7 +33,8 @@ _STARTS = 300.0
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Drain:
-    """Not guaranteed: that processing-time timers fire, and that code of the script behind its queries runs.
+    """Not guaranteed: that processing-time timers fire, that code of the script behind its queries runs, and that a batch ends which waits for
+    a thread of its own that asks for a query that has ended.
 
     That a query ends to be started again is kept from the script: a question about it waits until it runs.
     """

@@ -38,7 +38,7 @@ class FenceClient:
         with self._lock:
             self._jvm, self._fence = jvm, java_class(jvm, "dev.understudy.fence.Fence")
             if self._holds:
-                self._fence.quiesce(0)
+                self._fence.hold()
 
     @property
     def attached_to_jvm(self) -> bool:
@@ -61,14 +61,20 @@ class FenceClient:
 
     def quiesce(self, within_ms: int) -> bool:
         """Hold new batches; true once none is in flight, false after ``within_ms``. True while there is no JVM."""
-        return self._jvm is None or bool(self._fence.quiesce(within_ms))
+        if self._jvm is not None:
+            self._fence.hold()
+        return self.await_quiet(within_ms)
+
+    def await_quiet(self, within_ms: int) -> bool:
+        """True once no batch is in flight, false after ``within_ms``; may take longer where a store is asked. True while there is no JVM."""
+        return self._jvm is None or bool(self._fence.awaitQuiet(within_ms))
 
     def hold_batches(self) -> None:
         """Hold new batches, also in a JVM that attaches later. Waits for none."""
         with self._lock:
             self._holds = True
             if self._jvm is not None:
-                self._fence.quiesce(0)
+                self._fence.hold()
 
     def release(self) -> None:
         """Let batches begin again that are held. Nothing while there is no JVM."""
@@ -80,6 +86,10 @@ class FenceClient:
     def start_pace(self, queries: int) -> Any:
         """When each of so many queries of a takeover may begin; ``None`` if all may at once."""
         return self._fence.startPace(queries)
+
+    def let_all_begin(self) -> None:
+        """The code of a first batch waits for queries that have not begun: none of them waits for its turn any more."""
+        self._fence.letAllBegin()
 
     def has_watermark(self, query: StreamingQuery) -> bool:
         return bool(java_class(self._jvm, "dev.understudy.fence.Watermarks").of(query._jsq))  # noqa: SLF001

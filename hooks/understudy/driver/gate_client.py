@@ -239,6 +239,21 @@ class GateClient:
         """As ``user_code_runs``, without the code on executors: a batch that is in flight counts that."""
         return bool(self._depth)
 
+    @property
+    def in_batch(self) -> bool:
+        """Whether this thread runs the user's code that a batch waits for."""
+        return threading.get_ident() in self._depth
+
+    @property
+    def may_be_waited_for(self) -> bool:
+        """Whether a batch may wait for this thread: it is ``in_batch``; or others are, and it may be one that they have started."""
+        return self.in_batch or (self.writes and threading.current_thread() is not threading.main_thread())
+
+    @property
+    def is_lost(self) -> bool:
+        """As ``standing``, without a question of the script's."""
+        return self._standing() is State.REVOKED
+
     def lines_that_run(self) -> list[str]:
         """Where the script's code is that writes now, as ``file:line``."""
         frames = sys._current_frames()  # noqa: SLF001

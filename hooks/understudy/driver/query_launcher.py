@@ -28,6 +28,8 @@ class QueryLauncher:
     roots: RootsInUse
     stale_snapshot: StaleSnapshotReporter
     settings: SettingsInForce = field(default_factory=SettingsInForce, init=False)
+    # the JVM's StartPace of the takeover, if there is one
+    _paced: Any = field(default=None, init=False)
 
     def claim_and_start(
         self,
@@ -50,6 +52,7 @@ class QueryLauncher:
                 query.count_ungated(self.fence)
             groups = start_order(queries)
             pace = self._pace(groups)
+            self._paced = pace or self._paced
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             self.stale_snapshot.report_stale(error)
             for query in queries:
@@ -62,6 +65,10 @@ class QueryLauncher:
         for starter in self._begin_each(groups, pace, started):
             starter.join()
         return claimed
+
+    def await_first_batches(self) -> None:
+        """Return once the first batches of the takeover are over, or not waited for any more; at once where all began at once."""
+        _ask(self._paced, lambda jvm: jvm.awaitOver())
 
     def start_one(self, query: PendingQuery) -> None:
         query.starts = True

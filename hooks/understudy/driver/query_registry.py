@@ -23,10 +23,14 @@ _REGISTERED = 0.5
 
 
 class QueryRegistry:
-    """The queries of one driver, in the order in which its script has started them."""
+    """The queries of one driver, in the order in which its script has started them.
 
-    def __init__(self, gate_client: GateClient) -> None:
+    ``let_all_begin``: in a takeover queries do not wait for their turns any more.
+    """
+
+    def __init__(self, gate_client: GateClient, let_all_begin: Callable[[], None] = lambda: None) -> None:
         self._gate_client = gate_client
+        self._let_all_begin = let_all_begin
         self._lock = threading.Lock()
         self._queries: list[PendingQuery] = []
         self.drains = False  # once the job is being drained
@@ -86,12 +90,14 @@ class QueryRegistry:
             assert query.error is not None
             query.told = True
             raise query.error
-        while self.drains and not query.query.isActive and not self.in_callback:
+        while self.drains and not query.query.isActive and not self.in_callback and not self._gate_client.in_batch:
             time.sleep(_LOOK)
         return query.query
 
     def wait_until_registered(self, query: PendingQuery) -> None:
         """Wait until Spark knows the query, or its start has failed. Raises ``LeadershipLost``."""
+        if not query.registered.is_set() and self._gate_client.may_be_waited_for:
+            self._let_all_begin()  # or the query would wait for this batch
         while not query.registered.wait(_REGISTERED):
             self._gate_client.pass_through()
 
@@ -109,9 +115,10 @@ class QueryRegistry:
             self.wait_until_started()
 
     def wait_before_stop(self) -> None:
-        """The script is about to stop its Spark context. On a standby its queries have not begun, and would never; one that fails ends at once."""
+        """The script is about to stop its Spark context. Queries that have not begun would never; a script that fails ends at once."""
         unwinds = sys.exc_info()[0] is not None
-        if not unwinds and not self.in_callback and self._gate_client.stands_by and self.queries():
+        begins = not all(each.registered.is_set() for each in self.queries())
+        if begins and not unwinds and not self.in_callback and not self._gate_client.is_lost:
             self.wait_until_started()
 
     def await_view(self, view: str) -> bool:

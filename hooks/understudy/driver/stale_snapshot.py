@@ -36,27 +36,27 @@ def stale_reason(error: BaseException) -> str:
 
 
 class StaleSnapshotReporter:
-    """Tells the supervisor that the script's view is stale: at most once, between a takeover and the later of its last start and its first commit."""
+    """Tells the supervisor that the script's view is stale: at most once, between a takeover and the end of its first batches."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
         self._possible = False  # stood by, took over, and has reported nothing yet
-        self._starts = False
+        self._first_batches = False
         self._committed = False
 
     def takeover_begins(self, *, waited: bool) -> None:
         """``waited``: part of the script waited for the grant, so what it has read may have changed since."""
-        self._possible, self._starts, self._committed = waited, True, False
+        self._possible, self._first_batches, self._committed = waited, True, False
 
-    def started(self) -> None:
-        """Every query has begun, or has failed to."""
-        self._starts = False
+    def first_batches_over(self) -> None:
+        """Of all queries, or they are not waited for any more."""
+        self._first_batches = False
 
     def committed(self) -> None:
         self._committed = True
 
     def report_stale(self, error: BaseException) -> None:
         """Report ``error`` if a script that begins now would not meet it."""
-        if self._possible and (self._starts or not self._committed) and (meaning := stale_reason(error)):
+        if self._possible and (self._first_batches or not self._committed) and (meaning := stale_reason(error)):
             self._possible = False
             self._send(StaleSnapshot(f"{meaning}: {first_line(error)}"))

@@ -87,7 +87,8 @@ class Takeover:
         if queries:
             threading.Thread(target=self._take_over, args=(queries,), name="takeover", daemon=True).start()
         else:
-            self._all_begun()
+            self._settled.set()
+            self.stale_snapshot.first_batches_over()
 
     def settled(self, within: float) -> bool:
         """Whether the queries that waited for the grant have started, or there were none; waits ``within`` seconds for it.
@@ -113,16 +114,15 @@ class Takeover:
         # It may come before the last query has begun.
         threading.Thread(target=self.first_commit.report, args=(began,), name="first-commit", daemon=True).start()
         claimed = self.launcher.claim_and_start(queries, self.rehearsals.let_go, self.recovery.follow)
-        self._all_begun()
+        self._settled.set()
         started = [each for each in queries if each.error is None]
         self.send(Started(len(started), claimed, time.monotonic() - began))
         self.recovery.query_count.changed()
         if len(started) < len(queries):
             threading.Thread(target=self._fail_untold, args=(queries,), name="failed-starts", daemon=True).start()
-
-    def _all_begun(self) -> None:
-        self.stale_snapshot.started()
-        self._settled.set()
+        self.launcher.await_first_batches()
+        self.recovery.report_ended(started)
+        self.stale_snapshot.first_batches_over()
 
     def _fail_untold(self, queries: list[PendingQuery]) -> None:
         """Where ``start()`` raises, a script ends that does not expect it. So does one that has not asked how its query is, or it would lead

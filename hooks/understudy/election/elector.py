@@ -115,8 +115,7 @@ class Elector:
         self._inbox: asyncio.Queue[Input] = asyncio.Queue()
         # No set: they end in the order they were made, the same way every time.
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        #: When it last decided anything, in seconds of the clock: a liveness probe's question.
-        self.last_decision_at = clock.now()
+        self._last_decision_at = clock.now()
         self._releases: list[asyncio.Future[bool]] = []
         self._raises: list[asyncio.Future[int | None]] = []
         self._running = False
@@ -133,13 +132,18 @@ class Elector:
             while self._state.role is not Role.STOPPED:
                 # Called before the state is looked at again: a candidate may post something itself.
                 self._hear(await self._next())
-                self.last_decision_at = self._clock.now()
+                self._last_decision_at = self._clock.now()
         finally:
             self._running = False
             for task in list(self._tasks):
                 task.cancel()
             self._resolve(self._releases, False)
             self._resolve(self._raises, None)
+
+    @property
+    def last_turn(self) -> float:
+        """When it last decided anything, in seconds of the clock: a liveness probe's question. Now, while it does not run."""
+        return self._last_decision_at if self._running else self._clock.now()
 
     @property
     def view(self) -> ElectionView:

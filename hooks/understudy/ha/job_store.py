@@ -69,7 +69,8 @@ class JobStore:
         Raises ``LeadershipLost``, and ``Superseded`` when a newer generation has led.
 
         ``run`` is what the caller was started for, at ``now`` (s since 1970). A job whose run has ended stays as it is: the caller
-        asks ``over_for``. Another run begins with its failures forgotten. ``min_epoch`` is asked for a missing document, which is
+        asks ``over_for``. Another run begins with its failures forgotten. One that was to be canceled while it was DRAINING is CANCELED by this
+        write, and the next call begins ``run``: the result of the one comes before the other. ``min_epoch`` is asked for a missing document, which is
         a new job only if that is 0; otherwise ``DocumentEmptied`` is raised, because there was a job and starting over would
         repeat it; and for one that no replica has led. A job that is SUSPENDED stays as it is for every run. ``also``: what else the same write changes.
         """
@@ -97,6 +98,8 @@ class JobStore:
                     return replace(led, runs=Runs(run, now, int(token)))
                 case Joins():
                     return replace(led, runs=named(job.runs, run))
+                case UnderWay() if job.status is Status.DRAINING:
+                    return _canceled(led, now)
                 case Begins() | UnderWay():
                     return _next_run(led, run, now)
 
@@ -131,6 +134,10 @@ class JobStore:
             return await self._update(token, lambda job: job.with_failure(token, now, window, presentable(reason)))
         except DocumentTooLarge:
             return await self._update(token, lambda job: job.with_failure(token, now, window, ""))
+
+    async def still_led(self, token: Token) -> Job:
+        """The job as it is. Raises ``LeadershipLost`` where it is run under another token than this one."""
+        return await self._update(token, lambda job: job)
 
     async def ran_well(self, token: Token) -> Job:
         """Forget failures: the driver of ``token`` has run for the restart window."""
@@ -346,19 +353,28 @@ class JobStore:
         return job
 
 
+def _canceled(job: Job, now: float) -> Job:
+    """A job that is DRAINING makes room for another run only where it was to be canceled, and none of its own replicas was left to do that."""
+    return replace(
+        job,
+        status=Status.CANCELED,
+        reason="canceled, when no replica of the run was left",
+        runs=replace(job.runs, ended=now),
+        requests=job.requests.answered(Result.DONE, f"the run has ended as {Status.CANCELED.value}", now),
+        checkpoints=job.checkpoints.drain_ends(),
+    )
+
+
 def _next_run(job: Job, run: str, now: float) -> Job:
     """``run`` begins, under the token that ``job`` has. What was asked of the run before is nothing that this one was asked."""
-    # A job that is DRAINING makes room for another run only where it was to be canceled, and none of its own replicas was left to do that.
-    canceled = job.status is Status.DRAINING
-    ended = job.status.value if job.status.terminal else Status.CANCELED.value if canceled else SUPERSEDED
-    result = Result.DONE if canceled else Result.REFUSED
+    ended = job.status.value if job.status.terminal else SUPERSEDED
     return replace(
         job,
         status=Status.RUNNING,
         failures=(),
         reason="",
         runs=job.runs.next(run, ended, int(job.token), now),
-        requests=job.requests.answered(result, f"the run has ended as {ended}", now),
+        requests=job.requests.answered(Result.REFUSED, f"the run has ended as {ended}", now),
         checkpoints=job.checkpoints.drain_ends(),
     )
 

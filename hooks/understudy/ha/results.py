@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 
 from understudy.blobs.model import BlobStore
 from understudy.errors import DocumentUnreadable
+from understudy.ha.at_once import for_each
 from understudy.ha.job import Job, Status
 from understudy.ha.runs import REMEMBERED, PastRun, Runs
 from understudy.protocol import typed
@@ -139,8 +140,8 @@ class JobResultStore:
         names = await self.names()
         beside = {*self.dirty_beside_clean(names)}
         paths = [each for each in names if each.rpartition("/")[2] in {_CLEAN, _DIRTY} and each not in beside]
-        found = [each for path in paths if (each := await self._at(path)) is not None]
-        return sorted(found, key=lambda each: each.token)
+        found = [result for result in await for_each(self._at, paths) if result is not None]
+        return sorted(found, key=lambda result: result.token)
 
     async def names(self) -> list[str]:
         """Of everything there is."""

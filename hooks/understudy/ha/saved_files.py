@@ -5,23 +5,18 @@ The driver's JVM writes the list of what it has copied (``FileList.java``): a li
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from understudy.blobs.digest import is_whole, sha256
 from understudy.blobs.model import BlobStore
 from understudy.errors import DocumentUnreadable, RequestRefused
+from understudy.ha.at_once import for_each
 from understudy.ha.savepoints import LIST, MANIFEST, Manifest, Savepoint
 from understudy.protocol.savepoint import SavedQuery
 
-A = TypeVar("A")
-
-#: Requests at the same time. A file is held in memory while it is copied.
-_AT_ONCE = 8
 #: Spark's file with the query's id.
 _METADATA = "metadata"
 #: Stands at the new place while a fork is made there. Directories of queries are beside it.
@@ -118,7 +113,7 @@ async def fork(source: BlobStore, manifest: Manifest, target: BlobStore, below: 
         await _refuse_filled(stores.values())
         await _copy_queries(source, manifest, stores, copied)
     except BaseException:
-        await _each(lambda each: each[0].delete(each[1]), copied)
+        await for_each(lambda each: each[0].delete(each[1]), copied)
         await target.delete(_CLAIM)
         raise
     await target.delete(_CLAIM)
@@ -151,7 +146,7 @@ async def _copy_queries(
         async def copy(file: SavedFile, directory: str = query.directory) -> None:
             await create(stores[directory], file.name, await _read(source, f"{directory}/{file.name}", file))
 
-        await _each(copy, files)
+        await for_each(copy, files)
     for query in manifest.queries:
         if query.batch >= 0:
             await create(stores[query.directory], _METADATA, json.dumps({"id": str(uuid.uuid4())}).encode())
@@ -170,18 +165,4 @@ async def _read(source: BlobStore, name: str, file: SavedFile) -> bytes:
 async def discard(store: BlobStore) -> None:
     """Remove all of a savepoint, whose place ``store`` is: the manifest first, so that it is whole or none. Raises ``DocumentError``."""
     await store.delete(MANIFEST)
-    await _each(store.delete, await store.names(""))
-
-
-async def _each(function: Callable[[A], Awaitable[None]], arguments: Iterable[A]) -> None:
-    """Raises what a call raised, once all have ended."""
-    free = asyncio.Semaphore(_AT_ONCE)
-
-    async def call(argument: A) -> None:
-        async with free:
-            await function(argument)
-
-    results = await asyncio.gather(*(call(each) for each in arguments), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
+    await for_each(store.delete, await store.names(""))

@@ -75,16 +75,11 @@ class S3Settings:
 
 def translate(settings: Mapping[str, str], bucket: str) -> S3Settings:
     """From Spark's ``settings``; those of this ``bucket`` alone win. Raises ``SettingsError`` for what cannot be translated."""
+    refuse_unknown(settings, bucket)
 
     def of(name: str, default: str = "") -> str:
-        own = settings.get(f"{_PREFIX}bucket.{bucket}.{name}")
-        return (settings.get(f"{_PREFIX}{name}", default) if own is None else own).strip()
+        return _of(settings, bucket, name, default)
 
-    for name in _UNKNOWN:
-        if of(name).lower() not in _OFF:
-            raise _refused(
-                name, of(name) if "arn" not in name else "it", "Keep HA storage in a bucket that needs no such setting"
-            )
     endpoint = of("endpoint").rstrip("/")
     if endpoint and "://" not in endpoint:
         secure = of("connection.ssl.enabled", "true").lower() != "false"
@@ -98,11 +93,31 @@ def translate(settings: Mapping[str, str], bucket: str) -> S3Settings:
     )
 
 
-def _with_credentials(found: S3Settings, providers: str, keys: tuple[str, str, str]) -> S3Settings:
-    names = [each.strip().rpartition(".")[2] for each in providers.split(",") if each.strip()]
+def refuse_unknown(settings: Mapping[str, str], bucket: str) -> None:
+    """Raise ``SettingsError`` for what ``translate`` cannot, on whichever machine: the environment is not looked at."""
+    for name in _UNKNOWN:
+        value = _of(settings, bucket, name)
+        if value.lower() not in _OFF:
+            raise _refused(
+                name, value if "arn" not in name else "it", "Keep HA storage in a bucket that needs no such setting"
+            )
     known = _KEYS_IN_SETTINGS | _FROM_ENVIRONMENT | {_ANONYMOUS}
+    names = _last_parts(_of(settings, bucket, "aws.credentials.provider"))
     if unknown := [each for each in names if each not in known]:
         raise _refused("aws.credentials.provider", unknown[0], f"Name one of {', '.join(sorted(known))}")
+
+
+def _of(settings: Mapping[str, str], bucket: str, name: str, default: str = "") -> str:
+    own = settings.get(f"{_PREFIX}bucket.{bucket}.{name}")
+    return (settings.get(f"{_PREFIX}{name}", default) if own is None else own).strip()
+
+
+def _last_parts(classes: str) -> list[str]:
+    return [each.strip().rpartition(".")[2] for each in classes.split(",") if each.strip()]
+
+
+def _with_credentials(found: S3Settings, providers: str, keys: tuple[str, str, str]) -> S3Settings:
+    names = _last_parts(providers)
     if names == [_ANONYMOUS]:
         return replace(found, anonymous=True)
     key, secret, session = keys

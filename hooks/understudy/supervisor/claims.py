@@ -29,6 +29,7 @@ from understudy.ha.generation import Generation
 from understudy.ha.job import Job, Status
 from understudy.ha.job_store import JobStore
 from understudy.ha.replicas import ReplicaStore
+from understudy.ha.runs import Begins
 from understudy.protocol.claim import Claim
 from understudy.protocol.messages import ClaimRefused
 from understudy.protocol.token import Token
@@ -108,6 +109,12 @@ class JobClaims:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
             else:
+                if isinstance(
+                    job.part_of(run), Begins
+                ):  # the run before it was to be canceled, and has ended with this write
+                    if self.results is not None:
+                        await self.results.before_another_run()
+                    continue
                 if job.not_led_for(run) or (found := await self._claim_storage(job.token)) is None:
                     return job
                 met = found

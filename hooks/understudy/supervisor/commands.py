@@ -57,10 +57,11 @@ class BeginAttempt:
 
 @dataclass(frozen=True, slots=True)
 class RecordFailure:
-    """Add one failure to those the job's document counts."""
+    """Add one failure to those the job's document counts; or, where it does not count, wait until the document can be reached again."""
 
     token: Token
     reason: str
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from understudy.protocol.gate import State, View
 from understudy.protocol.messages import Granted, Message
 from understudy.protocol.token import NONE, Token
 
+#: States of a gate whose driver may write, or has written, until its deadlines.
+_DEADLINES = frozenset({State.OPEN, State.CLOSED})
+
 
 class Gated(Protocol):
     """The driver behind the gate."""
@@ -70,10 +73,21 @@ class DeadlineGuard:
         """Whether the last confirmed renewal keeps a gate open now: a leader that is cut off can only believe that it leads."""
         return self.grant is not None and self._instant().boottime_ns < int((self._sent_at + self._timings.renew) * 1e9)
 
+    @property
+    def overdue(self) -> bool:
+        """Whether the driver's gate is past the time by which what writes behind it has to be dead."""
+        if self.driver is None:
+            return False
+        view = self.driver.gate.view
+        return view.state in _DEADLINES and view.kill_due(self._instant(), busy=True)
+
     def lost(self, reason: str, *, leads: bool) -> None:
-        """Nothing passes any more, and SIGKILL, if the driver could write; ``TerminateAndReap`` makes sure of it."""
+        """Nothing passes any more, and SIGKILL, if the driver could write or is about to; ``TerminateAndReap`` makes sure of it.
+
+        One that hands over does not lead any more, and its driver may still write.
+        """
         self.grant = None
-        if leads and self.driver is not None:
+        if self.driver is not None and (leads or self.driver.gate.view.state in _DEADLINES):
             self.driver.show(View(State.REVOKED, self.token))
             self.driver.kill_now(reason)
 
@@ -104,7 +118,7 @@ class DeadlineGuard:
         """
         if self.driver is None:
             return
-        if (state := self.driver.gate.view.state) in {State.OPEN, State.CLOSED}:
+        if (state := self.driver.gate.view.state) in _DEADLINES:
             self.driver.show(replace(self._open_view(), state=state))
 
     def _open_view(self) -> View:

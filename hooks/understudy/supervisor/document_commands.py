@@ -85,6 +85,9 @@ class DocumentCommands:
     ) -> Outcome:
         now, found = self.clock.wall(), self.reports.checkpoints
         match command:
+            case RecordFailure(token, reason, counts=False):
+                job = await self.jobs.still_led(token)
+                return FailureRecorded(job.failures, reason, counts=False)
             case RecordFailure(token, reason):
                 job = await self.jobs.failed_once(token, now, self.settings.restart.window, reason)
                 return FailureRecorded(job.failures, reason)

@@ -6,5 +6,6 @@ from understudy.protocol.token import Token
 from understudy.supervisor.commands import Command, RecordFailure, Say
 
 
-def driver_died(token: Token, reason: str) -> tuple[Command, ...]:
-    return Say("driver-died", reason, {"epoch": token.epoch}), RecordFailure(token, reason)
+def driver_died(token: Token, reason: str, *, overdue: bool = False) -> tuple[Command, ...]:
+    """``overdue`` as in ``Failed``."""
+    return Say("driver-died", reason, {"epoch": token.epoch}), RecordFailure(token, reason, counts=not overdue)

@@ -97,8 +97,8 @@ def _leader_exited(state: State, token: Token, end: Completed | Refused | Failed
             return state, (TerminateAndReap(), RecordEnd(token, Status.FINISHED, reason))
         case Refused(error):
             return state, (TerminateAndReap(), Fail(error))
-        case Failed(reason):
-            return state, (TerminateAndReap(), *driver_died(token, reason))
+        case Failed(reason, overdue):
+            return state, (TerminateAndReap(), *driver_died(token, reason, overdue=overdue))
         case _:
             assert_never(end)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from understudy.errors import ScriptProblem, UnderstudyError
 from understudy.protocol.messages import Ended
@@ -28,18 +29,31 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """``overdue``: its lease could not be renewed, and it had to end. That is no failure of the script's, and none of the driver's."""
+
     reason: str
+    overdue: bool = False
 
 
-def how_it_ended(
-    ended: Ended | None, status: int, killed_because: str, *, memory_was_short: bool = False
-) -> Completed | Refused | Failed:
-    """``status`` as ``subprocess`` has it, negative for a signal; ``killed_because`` is why the supervisor killed it, if it did.
+class EndedDriver(Protocol):
+    """``killed_because``: why the supervisor killed it, if it did; ``past_deadline``: because its lease was not renewed."""
+
+    ended: Ended | None
+    killed_because: str
+    past_deadline: bool
+
+    @property
+    def memory_was_short(self) -> bool: ...
+
+
+def how_it_ended(driver: EndedDriver, status: int, *, overdue: bool = False) -> Completed | Refused | Failed:
+    """``status`` as ``subprocess`` has it, negative for a signal. ``overdue``: the gate is past the driver's deadlines, at
+    which its JVM halts by itself.
 
     The script's word and the process's status have to agree: a driver that is killed after its last word has not completed, and
     neither has a process that ends with status 0 without one (``os._exit`` of Python says one; C's ``exit`` does not).
     """
-    match ended:
+    match driver.ended:
         case Ended(code, error, fatal=True):
             refused = UnderstudyError(error)
             refused.exit_code = code
@@ -53,7 +67,9 @@ def how_it_ended(
             )
         case _:
             shortage = "; meanwhile the kernel has killed processes of this machine for want of memory"
-            return Failed(_why(ended, status, killed_because) + (shortage if memory_was_short else ""))
+            why = _why(driver.ended, status, driver.killed_because)
+            late = driver.past_deadline or (driver.ended is None and overdue)
+            return Failed(why + (shortage if driver.memory_was_short else ""), late)
 
 
 def _why(ended: Ended | None, status: int, killed_because: str) -> str:

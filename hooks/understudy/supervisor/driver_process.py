@@ -78,6 +78,7 @@ class DriverProcess:
             HOLDER_VARIABLE: spec.holder,
         }
         self.killed_because = ""
+        self.past_deadline = False
         self._watched: list[int] = []
         try:
             # From the main thread: the kernel counts the parent that PR_SET_PDEATHSIG watches by thread.
@@ -179,6 +180,7 @@ class DriverProcess:
                     reset_oom_score(pid)
 
     def _kill_at_deadline(self, reason: str) -> None:
+        self.past_deadline = True
         self.kill_now(reason)
         while not self._kill_session():
             pass

@@ -213,10 +213,13 @@ class DriverNotStarted:
 
 @dataclass(frozen=True, slots=True)
 class FailureRecorded:
-    """``failures``: when drivers have failed since one has run for the restart window, the last one included, in seconds since 1970."""
+    """``failures``: when drivers have failed since one has run for the restart window, the last one included, in seconds since 1970.
+    Without ``counts`` this one is none.
+    """
 
     failures: tuple[float, ...]
     reason: str
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,6 +303,8 @@ def _of_the_job(
     state: State, given: FailureRecorded | SuccessorLookedFor | JobEndRecorded | TokenOvertaken
 ) -> Decision:
     match given, state.leadership:
+        case FailureRecorded(counts=False), Leading():
+            return state, (FindSuccessor(earlier_generation=True),)
         case FailureRecorded(failures, reason), Leading(_, token):
             return state, (_after_failure(state.rules, token, failures, reason),)
         case SuccessorLookedFor(), _ if state.driver is None:

@@ -105,8 +105,8 @@ class Supervisor:
         self.health = Health(
             host.clock,
             FenceCounts(),
-            live_within=2 * settings.timings.retry,
-            last_turn=lambda: self._elector.last_decision_at,
+            live_within=2 * (settings.timings.retry + 2 * settings.timings.request),  # a turn may be two requests
+            last_turn=lambda: self._elector.last_turn,
             lease_lasts=lambda: self._guard.lease_lasts,
         )
         self._tasks = RootTasks(log)
@@ -348,7 +348,7 @@ class Supervisor:
             self._inbox.put_nowait(DriverMessage(self._number_of(process), message))
 
     def _driver_exited(self, process: DriverProcess, status: int) -> None:
-        end = how_it_ended(process.ended, status, process.killed_because, memory_was_short=process.memory_was_short)
+        end = how_it_ended(process, status, overdue=self._guard.overdue)
         if isinstance(end, Completed):
             self._completed = token_of(self._state.leadership)
         self._inbox.put_nowait(DriverExited(self._number_of(process), end))

@@ -45,7 +45,11 @@ class Rollout:
     @classmethod
     async def of(cls, api: ApiServer, pod: str, log: Log) -> Self:
         """Raises ``DocumentError`` when the API server does not answer, or lets us not see our own pod."""
+        from understudy.documents.api_server import not_of_the_object
+
         answer = await _get(api, api.path("pods", pod))
+        if (error := not_of_the_object(answer, pod)) is not None:
+            raise error
         if answer.status != 200:
             kind = AccessDenied if answer.status == 403 else DocumentError
             raise kind(

@@ -12,23 +12,33 @@ final class BatchHold {
 
   private boolean held;
 
+  /** Holds new batches, until {@link #release}. */
+  synchronized void hold() {
+    held = true;
+  }
+
   /**
-   * Holds new batches, and waits until none is in flight. The hold stays until {@link #release}.
+   * Waits until no batch is in flight. Looks without the lock, which every batch needs: a look may
+   * ask a store that does not answer.
    *
    * @return false if one still was after {@code timeoutMillis}
    */
-  synchronized boolean hold(long timeoutMillis, BooleanSupplier anyInFlight)
-      throws InterruptedException {
+  boolean awaitQuiet(long timeoutMillis, BooleanSupplier anyInFlight) throws InterruptedException {
     long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMillis);
-    held = true;
     while (anyInFlight.getAsBoolean()) {
       long left = end - System.nanoTime();
       if (left <= 0) {
         return false;
       }
-      wait(Math.max(1, Math.min(POLL_MILLIS, TimeUnit.NANOSECONDS.toMillis(left))));
+      pause(Math.max(1, Math.min(POLL_MILLIS, TimeUnit.NANOSECONDS.toMillis(left))));
     }
     return true;
+  }
+
+  @SuppressWarnings(
+      "WaitNotInLoop") // a batch that ends between a look and this is seen by the next
+  private synchronized void pause(long millis) throws InterruptedException {
+    wait(millis);
   }
 
   synchronized void release() {
@@ -55,7 +65,7 @@ final class BatchHold {
     return true;
   }
 
-  /** A batch has ended: {@link #hold} may be waiting for it. */
+  /** A batch has ended: {@link #awaitQuiet} may be waiting for it. */
   synchronized void ended() {
     notifyAll();
   }

@@ -98,18 +98,19 @@ public final class Fence {
     return session == null ? "" : session.refusal();
   }
 
+  /** Holds new batches, until {@link #resume}. Waits for none. */
+  public static void hold() {
+    AttachedSession.require("hold", "batches").hold();
+  }
+
   /**
-   * Holds new batches, and waits until no claimed root has one in flight. The hold stays until
-   * {@link #resume}. A batch whose query has failed counts as in flight until it is run again.
+   * Waits until no claimed root has a batch in flight; {@link #hold} comes before. A batch whose
+   * query has failed counts as in flight until it is run again.
    *
    * @return false if a batch still is in flight after {@code timeoutMillis}
    */
-  public static boolean quiesce(long timeoutMillis) throws InterruptedException {
-    FenceSession session = AttachedSession.orNull();
-    if (session == null) {
-      throw new IllegalStateException("no gate is attached");
-    }
-    return session.quiesce(timeoutMillis);
+  public static boolean awaitQuiet(long timeoutMillis) throws InterruptedException {
+    return AttachedSession.require("wait", "batches").awaitQuiet(timeoutMillis);
   }
 
   /** Lets batches begin again. */
@@ -123,6 +124,11 @@ public final class Fence {
   /** For a takeover of {@code queries}: when each may begin; null if all may at once. */
   public static StartPace startPace(int queries) {
     return AttachedSession.require("start", "queries").startPace(queries);
+  }
+
+  /** The code of a first batch waits for queries that have not begun: all may begin at once. */
+  public static void letAllBegin() {
+    AttachedSession.require("start", "queries").letAllBegin();
   }
 
   /**

@@ -162,6 +162,10 @@ final class FenceSession {
 
   private boolean othersFirst(ClaimedDirectory root) {
     StartPace starts = pace.get();
+    if (starts != null && starts.over()) {
+      pace.compareAndSet(starts, null);
+      return false;
+    }
     return starts != null && !starts.mayGoOn(root.key);
   }
 
@@ -173,6 +177,14 @@ final class FenceSession {
     }
     pace.set(starts);
     return starts;
+  }
+
+  /** See {@link Fence#letAllBegin}. */
+  void letAllBegin() {
+    StartPace starts = pace.get();
+    if (starts != null) {
+      starts.letAllBegin();
+    }
   }
 
   void committed(ClaimedDirectory root, long batch) {
@@ -242,8 +254,12 @@ final class FenceSession {
     named(root, conf).drainWith(batch);
   }
 
-  boolean quiesce(long timeoutMillis) throws InterruptedException {
-    return hold.hold(timeoutMillis, registry::anyInFlight);
+  void hold() {
+    hold.hold();
+  }
+
+  boolean awaitQuiet(long timeoutMillis) throws InterruptedException {
+    return hold.awaitQuiet(timeoutMillis, registry::anyInFlight);
   }
 
   void resume() {

@@ -31,6 +31,9 @@ public final class StartPace {
   /** What has just begun is not seen in the processors' use earlier. */
   private static final long LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(200);
 
+  /** Of a processor: with so little used it counts as idle. No JVM that waits uses nothing. */
+  private static final double NEXT_TO_NOTHING = 0.2;
+
   private final int processors;
   private final LongSupplier clock;
   private final LongSupplier processorTime;
@@ -46,6 +49,7 @@ public final class StartPace {
 
   private boolean anyOver;
   private boolean allBegan;
+  private boolean allMayBegin;
   private boolean looks;
   private long lookedAt;
   private long used;
@@ -71,7 +75,7 @@ public final class StartPace {
   }
 
   private int atOnce() {
-    return Math.max(1, processors / busyWithEach());
+    return processors / busyWithEach();
   }
 
   /**
@@ -79,7 +83,7 @@ public final class StartPace {
    * ended the JVM compiles what it has not run before.
    */
   private int busyWithEach() {
-    return anyOver ? 1 : 2;
+    return anyOver ? 1 : Math.min(2, processors);
   }
 
   /** Returns when one more may begin; {@link #begun} or {@link #failed} is called afterwards. */
@@ -87,6 +91,11 @@ public final class StartPace {
     while (!turn()) {
       Thread.sleep(POLL_MILLIS);
     }
+  }
+
+  /** Queries wait for each other's start: it is no query's turn before another's any more. */
+  synchronized void letAllBegin() {
+    allMayBegin = true;
   }
 
   /** No more turns are waited for. */
@@ -111,16 +120,27 @@ public final class StartPace {
 
   /** Whether a batch of {@code root} may begin, or the first ones of others come before it. */
   synchronized boolean mayGoOn(String root) {
+    return over() || !committed.contains(root);
+  }
+
+  /** Whether all first batches are over, or not waited for any more. */
+  synchronized boolean over() {
     forgetWhatIsOver();
-    boolean over = allBegan && starting == 0 && underWay.isEmpty();
-    return over || late() || !committed.contains(root);
+    return late() || (allBegan && starting == 0 && underWay.isEmpty());
+  }
+
+  /** Returns when all first batches are over, or not waited for any more. */
+  public void awaitOver() throws InterruptedException {
+    while (!over()) {
+      Thread.sleep(POLL_MILLIS);
+    }
   }
 
   synchronized boolean turn() {
     forgetWhatIsOver();
     if (starting + underWay.size() >= atOnce()) {
       look();
-      if (spare <= 0 && !late()) {
+      if (spare <= 0 && !late() && !allMayBegin) {
         return false;
       }
       spare--;
@@ -146,7 +166,7 @@ public final class StartPace {
     long uses = processorTime.getAsLong();
     if (looks) {
       double idle = processors - (double) (uses - used) / (now - lookedAt);
-      spare = (long) idle / busyWithEach();
+      spare = (long) (idle + NEXT_TO_NOTHING) / busyWithEach();
     }
     looks = true;
     lookedAt = now;

@@ -219,11 +219,16 @@ class FenceSessionTest {
     assertTrue(session.refusal().contains("job other of cluster cluster (lock: file)"));
   }
 
+  private boolean quiet(long timeoutMillis) throws InterruptedException {
+    session.hold();
+    return session.awaitQuiet(timeoutMillis);
+  }
+
   @Test
   void aHeldBatchDoesNotBeginBeforeItIsReleased() throws Exception {
     gate.write(Gate.State.OPEN, TOKEN);
     session.claim(checkpoint().toString(), conf, Claims.UNRECORDED, BatchInFlight.NONE);
-    assertTrue(session.quiesce(1_000));
+    assertTrue(quiet(1_000));
 
     CompletableFuture<Void> pending =
         CompletableFuture.runAsync(
@@ -241,7 +246,7 @@ class FenceSessionTest {
     String path = checkpoint().toString();
     session.claim(path, conf, Claims.UNRECORDED, BatchInFlight.NONE);
     assertThrows(IllegalStateException.class, () -> session.drainWith(path, conf, 3));
-    assertTrue(session.quiesce(1_000));
+    assertTrue(quiet(1_000));
     session.drainWith(path, conf, 3);
 
     session.admitBatch(root, 3, path + "/offsets/3", true);
@@ -267,11 +272,11 @@ class FenceSessionTest {
             conf,
             false);
     session.admitBatch(root, 3, path + "/offsets/3", true);
-    assertFalse(session.quiesce(50));
+    assertFalse(quiet(50));
 
     session.batchEnded(root, 3);
 
-    assertTrue(session.quiesce(1_000));
+    assertTrue(quiet(1_000));
   }
 
   @Test
@@ -332,6 +337,16 @@ class FenceSessionTest {
     root.drainWith(1);
 
     second.get(5, TimeUnit.SECONDS);
+  }
+
+  @Test
+  void queriesBeginAtOnceWhereABatchWaitsForThem() throws Exception {
+    StartPace pace = session.startPace(1_000);
+    while (pace.turn()) {}
+
+    session.letAllBegin();
+
+    assertTrue(pace.turn());
   }
 
   @Test

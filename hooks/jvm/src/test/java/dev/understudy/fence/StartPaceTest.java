@@ -101,6 +101,45 @@ class StartPaceTest {
   }
 
   @Test
+  void processorsThatAJvmHardlyUsesAreIdle() {
+    passes(990, 0);
+    passes(10, 4);
+    beginsUpTo(2);
+  }
+
+  @Test
+  void onFewProcessorsOneMoreBeginsWhereAllAreIdle() {
+    for (int processors : new int[] {1, 2}) {
+      StartPace few = new StartPace(processors, () -> now, () -> used);
+      assertTrue(few.turn());
+      few.begun(first.spark(), "first");
+      assertFalse(few.turn());
+      passes(210, processors);
+      assertFalse(few.turn());
+      passes(200, 0);
+      passes(10, 1);
+      assertTrue(few.turn(), processors + " processors");
+    }
+  }
+
+  @Test
+  void allMayBeginWhereABatchWaitsForAQueryThatHasNot() {
+    pace.letAllBegin();
+    for (int each = 0; each < 20; each++) {
+      assertTrue(pace.turn());
+    }
+  }
+
+  @Test
+  void itIsOverWhenTheLastFirstBatchIs() {
+    pace.end();
+    pace.committed("first");
+    assertFalse(pace.over());
+    second.active = false;
+    assertTrue(pace.over());
+  }
+
+  @Test
   void aFirstBatchIsWaitedForForNoMoreThanTwoSeconds() {
     pace.committed("first");
     pace.end();
