@@ -105,11 +105,11 @@ bench-electors: setup
 	@$(PYTHON) -m e2e --run e2e.benchmarks.electors $(ARGS)
 
 bench-k8s: setup
-	@$(PYTHON) -m e2e --run e2e.benchmarks.failover -n $(N)
+	@$(PYTHON) -m e2e --run e2e.benchmarks.failover -n $(N) $(ARGS)
 
 bench:
 	@tools/setup.sh jar
-	@$(PYTHON) -m bench.failover -n $(N)
+	@$(PYTHON) -m bench.failover -n $(N) $(ARGS)
 
 bench-growth: N = 3
 bench-growth:

@@ -88,8 +88,11 @@ class FenceClient:
         return self._fence.startPace(queries)
 
     def let_all_begin(self) -> None:
-        """The code of a first batch waits for queries that have not begun: none of them waits for its turn any more."""
-        self._fence.letAllBegin()
+        """The code of a first batch waits for queries that have not begun: none of them waits for its turn any more. Nothing while there is no
+        JVM.
+        """
+        if self._jvm is not None:
+            self._fence.letAllBegin()
 
     def has_watermark(self, query: StreamingQuery) -> bool:
         return bool(java_class(self._jvm, "dev.understudy.fence.Watermarks").of(query._jsq))  # noqa: SLF001

@@ -109,9 +109,8 @@ class JobClaims:
                 current = await self.jobs.read()
                 met = current.token if current is not None else Token(epoch, 0)
             else:
-                if isinstance(
-                    job.part_of(run), Begins
-                ):  # the run before it was to be canceled, and has ended with this write
+                if isinstance(job.part_of(run), Begins):
+                    # The run before it was to be canceled, and has ended with this write.
                     if self.results is not None:
                         await self.results.before_another_run()
                     continue

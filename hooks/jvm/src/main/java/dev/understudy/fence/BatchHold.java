@@ -35,8 +35,8 @@ final class BatchHold {
     return true;
   }
 
-  @SuppressWarnings(
-      "WaitNotInLoop") // a batch that ends between a look and this is seen by the next
+  /** A batch that ends between a look and this is seen by the next look. */
+  @SuppressWarnings("WaitNotInLoop") // the caller loops
   private synchronized void pause(long millis) throws InterruptedException {
     wait(millis);
   }
