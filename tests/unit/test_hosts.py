@@ -17,7 +17,7 @@ from tests.unit.answering import Handler, served
 from understudy.config.timings import timings_from
 from understudy.documents.api_server import ApiServer
 from understudy.documents.filesystem import FilesystemDocumentStore
-from understudy.errors import AccessDenied, ServerUnreachable, SettingsError
+from understudy.errors import AccessDenied, DocumentError, ServerUnreachable, SettingsError
 from understudy.events import Log
 from understudy.ha.replicas import Replica
 from understudy.ha.services import HighAvailabilityServices
@@ -78,20 +78,20 @@ def test_a_pod_asks_its_cluster_about_pods_wherever_its_documents_are(tmp_path: 
 
 
 @pytest.mark.usefixtures("in_a_pod")
-def test_a_pod_that_may_not_see_itself_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [(403, AccessDenied, "may not see its own pod"), (503, ServerUnreachable, "cannot answer now")],
+    ids=["forbidden", "outage"],
+)
+def test_a_pod_that_cannot_see_itself_says_why(
+    tmp_path: Path, status: int, error: type[DocumentError], said: str
+) -> None:
+    """One that meets an outage is not told to look at its Role."""
+
     async def handler(_: web.Request) -> web.Response:
-        return web.json_response({"message": "no"}, status=403)
+        return web.json_response({"message": "no"}, status=status)
 
-    with pytest.raises(AccessDenied, match="may not see its own pod"):
-        host_at(tmp_path, handler)
-
-
-@pytest.mark.usefixtures("in_a_pod")
-def test_a_pod_that_meets_an_outage_is_not_told_to_look_at_its_role(tmp_path: Path) -> None:
-    async def handler(_: web.Request) -> web.Response:
-        return web.json_response({"message": "no leader of etcd"}, status=503)
-
-    with pytest.raises(ServerUnreachable, match="cannot answer now"):
+    with pytest.raises(error, match=said):
         host_at(tmp_path, handler)
 
 

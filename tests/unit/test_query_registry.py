@@ -168,18 +168,17 @@ def test_a_query_that_a_batch_waits_for_does_not_wait_for_that_batch(gate: Gate,
     query: Any = Query()
     gate.registry.add(query)
 
-    def question() -> Any:
-        answer = asked(lambda: gate.registry.wait_for_query(query)) if thread == "one of its own" else None
-        if answer is None:
-            threading.Timer(0.1, query.registered.set).start()
-            query.query = "runs"
-            return gate.registry.wait_for_query(query)
-        assert gate.all_may_begin.wait(TEN_SECONDS)
+    def begins() -> None:
+        gate.all_may_begin.wait()
         query.query = "runs"
         query.registered.set()
-        return answer.get(timeout=TEN_SECONDS)
 
-    assert in_a_batch(gate, question) == "runs"
+    def question() -> Any:
+        return gate.registry.wait_for_query(query)
+
+    threading.Thread(target=begins, daemon=True).start()
+    of_its_own = thread == "one of its own"
+    assert in_a_batch(gate, (lambda: asked(question).get(timeout=TEN_SECONDS)) if of_its_own else question) == "runs"
     assert gate.all_may_begin.is_set()
 
 

@@ -186,7 +186,7 @@ class GateClient:
         driver while the user's function is about to write.
         """
         self.rehearsed.refuse("what only a leader does")
-        first = None if of_a_batch or threading.get_ident() in self._depth else self.starts
+        first = None if of_a_batch or self.in_batch else self.starts
         while True:
             if self._enter(of_a_batch=of_a_batch):
                 try:

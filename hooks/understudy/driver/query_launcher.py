@@ -52,7 +52,8 @@ class QueryLauncher:
                 query.count_ungated(self.fence)
             groups = start_order(queries)
             pace = self._pace(groups)
-            self._paced = pace or self._paced
+            if pace is not None:  # a query that starts alone has none, and may do so meanwhile
+                self._paced = pace
         except BaseException as error:  # noqa: BLE001 - LeadershipLost too: the script's thread raises it
             self.stale_snapshot.report_stale(error)
             for query in queries:

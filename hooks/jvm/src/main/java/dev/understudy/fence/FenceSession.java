@@ -162,10 +162,6 @@ final class FenceSession {
 
   private boolean othersFirst(ClaimedDirectory root) {
     StartPace starts = pace.get();
-    if (starts != null && starts.over()) {
-      pace.compareAndSet(starts, null);
-      return false;
-    }
     return starts != null && !starts.mayGoOn(root.key);
   }
 
@@ -192,6 +188,9 @@ final class FenceSession {
     StartPace starts = pace.get();
     if (starts != null) {
       starts.committed(root.key);
+      if (starts.over()) {
+        pace.compareAndSet(starts, null);
+      }
     }
     batchEnded(root, batch);
   }
