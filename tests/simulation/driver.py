@@ -79,14 +79,14 @@ class SimulatedDriver:
         self.pod: Pod = alive.pod
         self.world = self.pod.world
         self.world.holds.starts(self.pod)
+        self._gone: asyncio.Future[None] = self.world.loop.create_future()
         self._on_message, self._on_exit = on_message, on_exit
-        self._buried = False
         self._granted, self._reclaim = asyncio.Event(), asyncio.Event()
         self._quiesced: float | None = None
         self._held = ""  # the request for which everything is held
         self._roots_to_drain: list[str] = []  # of a hold that is for a drain
         self._drains: str | None = None  # the request for which the query is drained
-        self.busy = self._batch_runs = False
+        self.busy = self._batch_runs = self._buried = False
         self._nonce = 0
         self.handler: float | None = None  # seconds that the script's own handler of SIGTERM takes
         self.handled = False
@@ -126,14 +126,16 @@ class SimulatedDriver:
         self.handled = self.handler <= within
         return True
 
+    async def come_to_its_end(self, within: float) -> None:
+        if self.ended is not None and self.ended.code == 0:
+            await asyncio.wait({self._gone}, timeout=within)
+
     def kill_now(self, reason: str) -> None:
         self.killed_because = self.killed_because or reason
         self.world.loop.later(None, 0.001, lambda: self.die(_KILLED))
 
-    #: Nothing is known of memory here.
-    memory_was_short = False
-    #: At its deadlines a JVM halts by itself.
-    past_deadline = False
+    #: Nothing is known of memory here, and at its deadlines a JVM halts by itself.
+    memory_was_short = past_deadline = False
 
     def lift_priority(self) -> None:
         pass
@@ -156,6 +158,7 @@ class SimulatedDriver:
         self.pod.settle()
 
         def reap() -> None:
+            self._gone.set_result(None)
             if not self._buried:
                 self._on_exit(self, status)
 

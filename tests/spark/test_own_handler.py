@@ -1,4 +1,6 @@
-"""A script that has a handler of SIGTERM gets to run it when its replica is told to stop, behind a gate that is closed."""
+"""A script whose replica is told to stop: it gets to run its own handler of SIGTERM, behind a gate that is closed; and one that has
+come to its end has ended.
+"""
 
 from __future__ import annotations
 
@@ -91,6 +93,44 @@ def test_a_script_without_a_handler_is_not_delayed(
         replicas.stop()
     assert "<finally>" not in leader
     assert said(tmp_path, "script-told") == []
+
+
+#: Its last word is said, and its process takes so many seconds to be gone.
+ENDS_SLOWLY = """
+import os, sys, time
+import understudy
+
+class Slow:
+    def __del__(self, write=os.write, sleep=time.sleep):
+        write(1, b"<ends>\\n")
+        sleep(SECONDS)
+
+with understudy.current().step():
+    os.write(1, b"<leads>\\n")
+sys.slow = Slow()  # deleted with the interpreter, after all handlers of its exit
+"""
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(3, False), (600, True)], ids=["slowly", "never"])
+def test_a_script_that_has_come_to_its_end_is_run_again_only_if_its_process_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, *, again: bool
+) -> None:
+    monkeypatch.setenv("UNDERSTUDY_LOG", "json")
+    replicas = Replicas(tmp_path, ENDS_SLOWLY.replace("SECONDS", str(seconds)))
+    try:
+        replicas.start()
+        replicas.wait_for("the lead", lambda: "<leads>" in output(replicas, 0))
+        replicas.start()
+        replicas.wait_for("the end", lambda: "<ends>" in output(replicas, 0))
+        stopped(replicas, 0)
+        if again:
+            replicas.wait_for("the next lead", lambda: "<leads>" in output(replicas, 1))
+        else:
+            assert replicas.started[1].wait(50) == 0
+            assert "<leads>" not in output(replicas, 1)
+    finally:
+        replicas.stop()
+    assert all("is FINISHED" in end for end in said(tmp_path, "job-ended"))
 
 
 GOOD_ORDER = """

@@ -136,6 +136,7 @@ def test_spark_is_told_of_the_end_of_a_script_that_does_not_stop_it(tmp_path: Pa
     with Rig(tmp_path, WITHOUT_STOP + end) as rig:
         rig.lead()
         assert rig.wait_for(Ended) == Ended(0, "", asked=True)
+        assert rig.process.wait(60) == 0
     logs = [each.name for each in (tmp_path / "events").rglob("*") if each.is_file()]
     assert any(name.startswith(("events", "local")) for name in logs), logs
     assert not [name for name in logs if name.endswith(".inprogress")]

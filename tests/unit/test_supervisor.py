@@ -78,6 +78,9 @@ class Process:
         del patience
         return False
 
+    async def come_to_its_end(self, within: float) -> None:
+        """Its process is gone whenever a test says so."""
+
 
 @dataclass(eq=False)
 class Executors:

@@ -167,11 +167,12 @@ class Ending:
             outcome = outcome if refused is None else Outcome.of(refused)
         if self._watched is not None:
             self._watched.checkpoints.report()
+        asked = self._watched is not None and self._watched.gate_client.asked
+        # Before Spark stops, which may take seconds: a replica that is told to stop meanwhile knows that nothing is to be done again.
+        self._send(Ended(outcome.code, outcome.error, asked, outcome.fatal))
         if outcome.code == 0 and self._helper is not None:
             self._stops.set()
             self._stopped.wait(_STOP)
-        asked = self._watched is not None and self._watched.gate_client.asked
-        self._send(Ended(outcome.code, outcome.error, asked, outcome.fatal))
 
     def _judged(self) -> Outcome:
         """Exit code 0 is believed only of a script whose JVM lives and whose queries all ended well, or run."""

@@ -138,6 +138,16 @@ class DriverProcess:
                 await self._gone.wait()
         return True
 
+    async def come_to_its_end(self, within: float) -> None:
+        """Wait for the process of a script that has ended well, for ``within`` seconds at most; others are not waited for.
+
+        A driver that is killed after its last word has not completed, and a successor would do again what it has done.
+        """
+        if self.ended is not None and self.ended.code == 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within):
+                    await self._gone.wait()
+
     def kill_now(self, reason: str) -> None:
         """SIGKILL what can be reached without a look around; ``terminate_and_reap`` makes sure of the rest. May be called from any thread."""
         self.killed_because = self.killed_because or reason

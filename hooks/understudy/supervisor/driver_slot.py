@@ -26,6 +26,8 @@ from understudy.supervisor.workspace import Workspace
 
 #: Seconds after which a driver that was killed, and still has processes, is given up: SIGKILL waits for what hangs in the kernel.
 _DIES_WITHIN = 40.0
+#: Seconds that a driver whose script has ended well may take to be gone, before it is killed like any other; less than every grace period.
+_ENDS_WITHIN = 5.0
 
 
 class DriverSlot:
@@ -114,6 +116,11 @@ class DriverSlot:
             executors=executors.count,
             calls_functions=self.calls_functions,
         )
+
+    async def come_to_its_end(self) -> None:
+        """Wait for the process of a script that has ended well, before it would be killed because this replica is told to stop."""
+        if self.process is not None:
+            await self.process.come_to_its_end(_ENDS_WITHIN)
 
     async def reap(self) -> None:
         """Return when no process of the driver is left, nor of one whose reaping was broken off.

@@ -288,6 +288,8 @@ class Supervisor:
         """One event, and all that comes of it; the exit code, once there is one. A grant that was lost before its turn is none."""
         if isinstance(event, LeadershipGranted) and event.grant is not self._guard.grant:
             return None
+        if isinstance(event, StopRequested):
+            await self._execute.slot.come_to_its_end()
         inputs: deque[Event | Outcome] = deque([event])
         while inputs:
             self._state, commands = step(self._state, self._as_of_now(inputs.popleft()), self._host.clock.wall())
@@ -364,9 +366,7 @@ class Supervisor:
 
     def _leader_elsewhere(self) -> str | None:
         view = self._elector.view
-        if view.leader is None or view.released or view.leader == self._host.holder:
-            return None
-        return view.leader
+        return None if view.released or view.leader == self._host.holder else view.leader
 
     def _leader_died(self, holder: str) -> None:
         self._log.say("detected", "every process of the leader is gone", how="evidence", leader=holder)
