@@ -128,6 +128,7 @@ def test_a_script_that_has_come_to_its_end_is_run_again_only_if_its_process_does
         else:
             assert replicas.started[1].wait(50) == 0
             assert "<leads>" not in output(replicas, 1)
+            assert said(tmp_path, "job-ended")
     finally:
         replicas.stop()
     assert all("is FINISHED" in end for end in said(tmp_path, "job-ended"))

@@ -133,9 +133,7 @@ class DriverProcess:
             self.show(replace(self.gate.view, state=State.CLOSED))
         self._process.send_signal(signal.SIGTERM)
         self.send(Revoked("this replica was told to stop"))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                await self._gone.wait()
+        await self._wait_until_gone(within)
         return True
 
     async def come_to_its_end(self, within: float) -> None:
@@ -144,9 +142,12 @@ class DriverProcess:
         A driver that is killed after its last word has not completed, and a successor would do again what it has done.
         """
         if self.ended is not None and self.ended.code == 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within):
-                    await self._gone.wait()
+            await self._wait_until_gone(within)
+
+    async def _wait_until_gone(self, within: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._gone.wait()
 
     def kill_now(self, reason: str) -> None:
         """SIGKILL what can be reached without a look around; ``terminate_and_reap`` makes sure of the rest. May be called from any thread."""
